@@ -1,0 +1,328 @@
+//! The seam between redroom and what runs a sandbox: a place with no way out, files put in before, commands run in it,
+//! files taken out after.
+//!
+//! A backend knows nothing of models, pages, guards or secrets. What it is given are paths, bytes, commands and limits;
+//! what it gives back are bytes and exits. Everything that comes out of a sandbox is hostile.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::error::Result;
+
+/// The agent's user and group in every sandbox.
+pub const AGENT_UID: u32 = 1000;
+/// The agent's home folder in every sandbox.
+pub const HOME: &str = "/home/agent";
+/// The agent's working folder in every sandbox.
+pub const WORKSPACE: &str = "/workspace";
+/// The slot's own global addresses on `lo` (documentation ranges): resolvers ask for a family only when such an address exists.
+pub const SLOT_ADDRESSES: (Ipv4Addr, Ipv6Addr) =
+    (Ipv4Addr::new(192, 0, 2, 10), Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 0x10));
+
+/// What runs sandboxes.
+#[async_trait]
+pub trait Backend: Send + Sync {
+    /// Which one, whether it isolates, and why it was chosen; stored in every result.
+    fn facts(&self) -> BackendFacts;
+
+    /// Makes ready what sandboxes of this program start from (Docker: the image). Costs nothing when it is there already.
+    /// `progress` gets a line now and then while something long is under way.
+    async fn prepare(&self, program: &Program, progress: Progress<'_>) -> Result<Base>;
+
+    /// Opens a network namespace whose only inhabitant is a sidecar.
+    async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot>;
+
+    /// Removes what dead sessions left behind; live ones are left alone.
+    async fn sweep(&self) -> Result<Swept>;
+}
+
+/// Gets a line of progress now and then.
+pub type Progress<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
+/// Which backend, whether it isolates, and why it was chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BackendFacts {
+    /// `docker` or `jail`, with its version: `docker 28.5.2`.
+    pub name: String,
+    /// Whether the sandbox isolates. redroom runs nothing without.
+    pub isolated: bool,
+    /// Why this one: `asked for`, `an engine answers`.
+    pub why: String,
+}
+
+/// What an agent needs to be there before its first turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// A short name for images and messages, such as `claude-code`: lower-case letters, digits, hyphens.
+    pub name: String,
+    /// The version, for the same.
+    pub version: String,
+    /// Files of this machine that belong in the sandbox, readable and executable by all, owned by root.
+    pub files: Vec<ProgramFile>,
+}
+
+/// One file of an agent's program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramFile {
+    /// Where it lies on this machine.
+    pub source: PathBuf,
+    /// Where it belongs in the sandbox, absolute.
+    pub target: String,
+}
+
+/// What sandboxes start from; only the backend that made it can read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base(pub(crate) String);
+
+/// Which slot to open, and for whom.
+#[derive(Clone, Debug)]
+pub struct SlotSpec {
+    /// The session's id: a UUID.
+    pub session: String,
+    /// The slot's number on this machine.
+    pub number: u32,
+}
+
+/// A slot, and the byte stream to its sidecar.
+pub struct OpenSlot {
+    /// The slot.
+    pub slot: Box<dyn Slot>,
+    /// The stream that [`redroom_sidecar::wire`] is spoken over. Its end is the sidecar's end.
+    pub link: Box<dyn Duplex>,
+}
+
+/// A byte stream in both directions.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A network namespace with a sidecar in charge of it.
+#[async_trait]
+pub trait Slot: Send + Sync {
+    /// Places files, starts a sandbox in the slot's namespace, and returns when commands can be run in it. A slot holds one
+    /// sandbox at a time.
+    async fn open_sandbox(&self, spec: SandboxSpec) -> Result<Box<dyn Sandbox>>;
+
+    /// What the sidecar printed on its standard error, at most the last 16 KiB: for errors, never parsed.
+    fn last_words(&self) -> String;
+
+    /// Ends the sidecar and removes the slot. Idempotent.
+    async fn close(&self) -> Result<()>;
+}
+
+/// Everything that a sandbox starts with.
+#[derive(Clone, Debug)]
+pub struct SandboxSpec {
+    /// The run's id, for labels.
+    pub run: String,
+    /// From [`Backend::prepare`].
+    pub base: Base,
+    /// What it may use.
+    pub limits: SandboxLimits,
+    /// The whole environment of every command.
+    pub env: Vec<(String, String)>,
+    /// Files and folders, parents before children. Home, workspace, `/tmp`, `/var/tmp` and `/run/lock` exist.
+    pub entries: Vec<PlacedEntry>,
+}
+
+/// What a sandbox may use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SandboxLimits {
+    /// Processors, may be a fraction.
+    pub cpus: f64,
+    /// Memory in bytes, swap included.
+    pub memory: u64,
+    /// Processes and threads.
+    pub pids: u32,
+    /// The largest file, in bytes.
+    pub file_size: u64,
+    /// Open files of one process.
+    pub open_files: u64,
+}
+
+/// A file or folder put into a sandbox before it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedEntry {
+    /// Absolute, normal: no `.`, `..`, empty part or NUL.
+    pub path: String,
+    /// What it is.
+    pub kind: PlacedKind,
+    /// The permission bits.
+    pub mode: u32,
+    /// Whose it is.
+    pub owner: Owner,
+}
+
+/// What a placed entry is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlacedKind {
+    /// A folder.
+    Folder,
+    /// A file with this content.
+    File(Bytes),
+}
+
+/// Whose a placed entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// uid and gid 0: the agent cannot change it.
+    Root,
+    /// uid and gid 1000.
+    Agent,
+}
+
+/// One live sandbox.
+#[async_trait]
+pub trait Sandbox: Send + Sync {
+    /// Runs a command as the agent's user to its end, its time or its output limit; whatever ends it, none of the agent's
+    /// processes is left. What it prints goes to `sink` as it comes. Dropping the future kills the command, too.
+    async fn exec(&self, exec: Exec, sink: &mut dyn Sink) -> Result<ExecEnd>;
+
+    /// A file's content; `None` where there is no regular file. An error with the code `read_output_too_large` past `limit`
+    /// bytes. Links are not followed.
+    async fn read_file(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>>;
+
+    /// Stops every process where it stands. Idempotent; a sandbox that has died is frozen.
+    async fn freeze(&self) -> Result<()>;
+
+    /// Whether it has ended by itself, and how. Asked when a command ended oddly.
+    async fn fate(&self) -> Result<Fate>;
+
+    /// Shows `visitor` every entry below `roots` (files: themselves), in the order of an archive, out of the frozen or dead
+    /// sandbox. Nothing is written to this machine, nothing followed. A root that does not exist is passed over.
+    async fn collect(&self, roots: &[String], visitor: &mut dyn Visitor) -> Result<()>;
+
+    /// Removes it with all its processes. Idempotent.
+    async fn remove(&self) -> Result<()>;
+}
+
+/// A command to run in a sandbox.
+#[derive(Clone, Debug)]
+pub struct Exec {
+    /// Program and arguments; the program is looked for on the PATH of the sandbox.
+    pub argv: Vec<String>,
+    /// Added to the sandbox's environment.
+    pub env: Vec<(String, String)>,
+    /// Its standard input, then the end.
+    pub stdin: Bytes,
+    /// Its working folder.
+    pub cwd: String,
+    /// When it is killed.
+    pub timeout: Duration,
+}
+
+/// Which of a command's streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+    /// Words of the engine in between: not written by the agent.
+    Engine,
+}
+
+/// Takes what a command prints. Must not block.
+pub trait Sink: Send {
+    /// Takes a chunk; `Break` ends the command ([`Ended::OutputLimit`]).
+    fn write(&mut self, stream: Stream, chunk: &[u8]) -> ControlFlow<()>;
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExecEnd {
+    /// Its exit code: 128 + n for signal n, 126 and 127 where it could not be started; `None` where the sandbox died under it.
+    pub exit_code: Option<i64>,
+    /// What ended it.
+    pub ended: Ended,
+    /// How long it ran.
+    pub duration: Duration,
+}
+
+/// What ended a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// Itself, or a signal from inside.
+    Itself,
+    /// Its time was up.
+    Timeout,
+    /// The sink had enough.
+    OutputLimit,
+    /// The sandbox died under it.
+    SandboxDied,
+}
+
+/// Whether a sandbox lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It lives. `memory_exceeded`: something in it was killed for memory.
+    Alive {
+        /// Something in it was killed for memory.
+        memory_exceeded: bool,
+    },
+    /// It has ended, its files are still there.
+    Dead {
+        /// Exit code of its first process.
+        exit_code: Option<i64>,
+        /// The memory limit was the reason.
+        memory_exceeded: bool,
+        /// What the backend says of it.
+        detail: String,
+    },
+}
+
+/// Sees what a sandbox held. Every name and size is the agent's choice.
+pub trait Visitor: Send {
+    /// An entry. `content` is at its start and ends at the file's end; what is not read is passed over.
+    fn entry(&mut self, entry: &CollectedEntry, content: &mut dyn std::io::Read) -> std::io::Result<()>;
+
+    /// Something that could not be collected, and why.
+    fn missed(&mut self, path: &[u8], why: &str);
+}
+
+/// An entry taken out of a sandbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectedEntry {
+    /// Absolute; bytes, for names need not be UTF-8.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: CollectedKind,
+    /// The permission bits, setuid and its kin included.
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// What a collected entry is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CollectedKind {
+    /// A regular file of this many bytes.
+    File(u64),
+    /// A folder.
+    Folder,
+    /// A symbolic link to this; never followed.
+    Symlink(Vec<u8>),
+    /// Another name of a file that was shown before.
+    HardLink(Vec<u8>),
+    /// A fifo, socket or device.
+    Special(&'static str),
+}
+
+/// What a sweep removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Containers, by name.
+    pub containers: Vec<String>,
+    /// Images, by name.
+    pub images: Vec<String>,
+}
