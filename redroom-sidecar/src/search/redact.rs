@@ -70,7 +70,7 @@ fn forms(value: &[u8]) -> Vec<Vec<u8>> {
     if let Cow::Borrowed(text) = String::from_utf8_lossy(value)
         && let Ok(json) = serde_json::to_string(text)
     {
-        forms.push(json[1..json.len() - 1].as_bytes().to_vec());
+        forms.push(json.as_bytes()[1..json.len() - 1].to_vec());
     }
     forms
 }
