@@ -5,5 +5,12 @@
 pub mod agent;
 pub mod backend;
 mod error;
+#[allow(dead_code)]
+mod model;
+#[allow(dead_code)]
+mod outbound;
 
 pub use error::{By, Call, Error, Result};
+pub use model::{
+    Answer, Block, Conversation, IntoModel, Message, Model, ModelProxy, Role, Script, Tool, ToolResult, ToolUse,
+};

@@ -1,0 +1,187 @@
+//! A service that model requests are sent on to: its address, its headers, and how requests and answers travel.
+//!
+//! Streams both ways as the bytes come. The agent never learns the address or the headers; what goes wrong is an error by
+//! `model_proxy`.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http_body_util::BodyExt as _;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::{ModelCall, Upstream};
+use crate::error::{By, Call, Error, Result, chain};
+use crate::outbound::silence::{Activity, BodyEnd, Impatient, Watched};
+use crate::outbound::{Body, Client, RUN_HEADER, SecretHeaders, Service, remove_hop_by_hop};
+
+/// How long a service may send nothing.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// Headers that carry credentials; the agent's are never passed on, whatever it sends.
+const CREDENTIALS: [HeaderName; 6] = [
+    header::AUTHORIZATION,
+    header::PROXY_AUTHORIZATION,
+    header::COOKIE,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("api-key"),
+    HeaderName::from_static("x-goog-api-key"),
+];
+
+/// A service that the agent's model requests are sent on to: a gateway, the model's own API, or a guard in between.
+///
+/// ```
+/// use redroom_harness::ModelProxy;
+///
+/// let proxy = ModelProxy::new("https://gateway.example.com/anthropic").header("x-api-key", "…");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelProxy {
+    base_url: String,
+    #[serde(default)]
+    headers: SecretHeaders,
+}
+
+impl ModelProxy {
+    /// A service at this base URL: what stands before `/v1/messages`. Whether it can be one is checked at the start
+    /// (`invalid_model_proxy`).
+    pub fn new(base_url: impl Into<String>) -> Self {
+        ModelProxy { base_url: base_url.into(), headers: SecretHeaders::default() }
+    }
+
+    /// Adds a header to every request, in place of the agent's own of that name. The value is a secret and never shown.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push(name.into(), value.into());
+        self
+    }
+
+    /// Anthropic's API itself.
+    pub fn anthropic(key: impl Into<String>) -> Self {
+        ModelProxy::new("https://api.anthropic.com").header("x-api-key", key)
+    }
+
+    /// The values of its headers: what has to be taken out of everything that is stored.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.headers.values()
+    }
+
+    /// Checks it, and makes it an upstream.
+    pub(crate) fn open(&self, client: &Client) -> Result<Forward> {
+        let invalid = |why: &str| Error::new(By::ModelProxy, "invalid_model_proxy", format!("the model proxy {why}"));
+        let service = Service::parse(&self.base_url).map_err(|why| invalid(&format!("base_url {why}")))?;
+        if service.has_query() {
+            return Err(invalid("base_url has a query (?…); take it out, a key belongs in a header"));
+        }
+        let prefix = service.prefix();
+        if let Some(before) = prefix.strip_suffix("/v1").or_else(|| prefix.strip_suffix("/v1/messages")) {
+            return Err(invalid(&format!(
+                "base_url ends in {:?}, which the agent adds itself; write {:?}",
+                &prefix[before.len()..],
+                service.to_string().trim_end_matches('/').strip_suffix(&prefix[before.len()..]).unwrap_or_default(),
+            )));
+        }
+        let headers = self.headers.parse().map_err(|why| invalid(&format!("cannot be used: {why}")))?;
+        Ok(Forward { client: client.clone(), service, headers, silence: SILENCE })
+    }
+}
+
+/// Sends model requests on to a service.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    client: Client,
+    service: Service,
+    headers: HeaderMap,
+    silence: Duration,
+}
+
+impl Forward {
+    fn request(&self, call: ModelCall, activity: Activity) -> Result<http::Request<Body>> {
+        let invalid = |what: &str| Error::redroom("invalid_model_request", format!("the {what} cannot be sent on"));
+        let uri = self.service.join(&call.target).map_err(|_| invalid("path of a model request"))?;
+        let mut headers = call.headers;
+        remove_hop_by_hop(&mut headers);
+        for name in CREDENTIALS.iter().chain(&[header::HOST, header::EXPECT]) {
+            headers.remove(name);
+        }
+        // A compressed answer would be no evidence for whoever reads it.
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        for (name, value) in &self.headers {
+            headers.insert(name, value.clone());
+        }
+        headers.insert(RUN_HEADER, HeaderValue::try_from(&call.run).map_err(|_| invalid("id of the run"))?);
+        let mut request = http::Request::new(Watched::new(call.body, activity).boxed_unsync());
+        *request.method_mut() = call.method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    fn error(&self, code: &'static str, what: &str, begun: Instant) -> Error {
+        fault(&self.service, code, what, begun)
+    }
+}
+
+#[async_trait]
+impl Upstream for Forward {
+    async fn answer(&self, call: ModelCall) -> Result<http::Response<Body>> {
+        let begun = Instant::now();
+        let activity = Activity::new();
+        let request = self.request(call, activity.clone())?;
+        let response = tokio::select! {
+            response = self.client.send(request) => response,
+            () = activity.silence(self.silence) => {
+                return Err(self.error("timeout", &silent(self.silence), begun));
+            }
+        };
+        let response = response.map_err(|error| {
+            activity.fault().unwrap_or_else(|| {
+                self.error("network_error", &format!("could not be asked ({}); check base_url", chain(&error)), begun)
+            })
+        })?;
+        let (mut head, body) = response.into_parts();
+        remove_hop_by_hop(&mut head.headers);
+        head.headers.remove(header::SET_COOKIE);
+        let (service, silence) = (self.service.clone(), self.silence);
+        let body = Impatient::new(body, silence, move |end| match end {
+            BodyEnd::Silence => fault(&service, "timeout", &silent(silence), begun),
+            BodyEnd::Broken(error) => {
+                fault(&service, "upstream_aborted", &format!("broke its answer off ({})", chain(&error)), begun)
+            }
+        });
+        let mut answer = http::Response::new(body.boxed_unsync());
+        *answer.status_mut() = head.status;
+        *answer.headers_mut() = head.headers;
+        Ok(answer)
+    }
+}
+
+fn silent(limit: Duration) -> String {
+    format!("sent nothing for {} s", limit.as_secs())
+}
+
+fn fault(service: &Service, code: &'static str, what: &str, begun: Instant) -> Error {
+    let call = Call {
+        url: Some(service.to_string()),
+        duration_ms: u64::try_from(begun.elapsed().as_millis()).ok(),
+        ..Call::default()
+    };
+    Error::new(By::ModelProxy, code, format!("the model proxy {service} {what}")).with_call(call)
+}
+
+/// Stands in where nothing that could answer was named.
+#[derive(Debug)]
+pub(crate) struct NoModelAccess;
+
+#[async_trait]
+impl Upstream for NoModelAccess {
+    async fn answer(&self, _call: ModelCall) -> Result<http::Response<Body>> {
+        Err(Error::new(
+            By::ModelProxy,
+            "missing_model_access",
+            "nothing can answer for the model; set ANTHROPIC_API_KEY, name a model_proxy, or let a Script play it (model = …)",
+        ))
+    }
+}

@@ -1,0 +1,297 @@
+//! The way out to what belongs to the team: model gateways and guards, over HTTP.
+//!
+//! Owns the client, the address of a service and the headers that it wants, which are secrets. Knows nothing of models,
+//! guards or runs. Redirects are never followed, nothing is retried, no proxy variable is read.
+
+pub(crate) mod silence;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::crypto::ring;
+use serde::Deserialize;
+use url::Url;
+
+use crate::error::{Error, Result, chain};
+
+/// Header that tells the team's services which run a request belongs to.
+pub(crate) const RUN_HEADER: &str = "x-redroom-run";
+
+/// How long a connection may lie unused. Shorter than the five seconds after which common servers close theirs: a request
+/// never meets a connection that is being closed.
+const IDLE_CONNECTION: Duration = Duration::from_secs(4);
+
+/// A body that streams; what goes wrong in the middle is an error of redroom's.
+pub(crate) type Body = UnsyncBoxBody<Bytes, Error>;
+
+/// The HTTP client of one session. Lives on the runtime that first uses it: never put it in a static.
+#[derive(Clone)]
+pub(crate) struct Client(legacy::Client<HttpsConnector<HttpConnector>, Body>);
+
+impl Client {
+    /// A client that trusts what this machine trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured), or the usual roots
+    /// on a machine without any.
+    pub(crate) fn new() -> Result<Self> {
+        let provider = Arc::new(ring::default_provider());
+        let tls = match HttpsConnectorBuilder::new().with_provider_and_native_roots(Arc::clone(&provider)) {
+            Ok(tls) => tls,
+            Err(_) => HttpsConnectorBuilder::new().with_provider_and_webpki_roots(provider).map_err(|error| {
+                Error::redroom("tls_unavailable", format!("TLS could not be set up: {}", chain(&error)))
+            })?,
+        };
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        let connector = tls.https_or_http().enable_http1().enable_http2().wrap_connector(connector);
+        let client = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_CONNECTION)
+            .build(connector);
+        Ok(Client(client))
+    }
+
+    /// Sends one request; the answer is whatever the service says.
+    pub(crate) async fn send(
+        &self,
+        request: http::Request<Body>,
+    ) -> std::result::Result<http::Response<hyper::body::Incoming>, legacy::Error> {
+        self.0.request(request).await
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+/// A body that is there already.
+pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
+    http_body_util::Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Headers that a service wants. Their values are secrets: they show up in no error and no debug output.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "std::collections::BTreeMap<String, String>")]
+pub(crate) struct SecretHeaders(Vec<(String, String)>);
+
+impl SecretHeaders {
+    pub(crate) fn push(&mut self, name: String, value: String) {
+        self.0.push((name, value));
+    }
+
+    /// The values, so that they can be taken out of whatever is stored.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(_, value)| value.as_str())
+    }
+
+    /// The headers as they are sent; a later one replaces an earlier one of the same name. The error says what is wrong
+    /// with which header.
+    pub(crate) fn parse(&self) -> std::result::Result<HeaderMap, String> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.0 {
+            let Ok(parsed) = HeaderName::try_from(name.as_str()) else {
+                return Err(format!("the header name {name:?} is not valid"));
+            };
+            if is_hop_by_hop(&parsed) || parsed == header::CONTENT_LENGTH || parsed == RUN_HEADER {
+                return Err(format!("the header {name} is set by redroom and cannot be given"));
+            }
+            let Ok(mut value) = HeaderValue::try_from(value.as_str()) else {
+                return Err(format!("the value of the header {name} holds characters that no header can carry"));
+            };
+            value.set_sensitive(true);
+            headers.insert(parsed, value);
+        }
+        Ok(headers)
+    }
+}
+
+impl From<std::collections::BTreeMap<String, String>> for SecretHeaders {
+    fn from(map: std::collections::BTreeMap<String, String>) -> Self {
+        SecretHeaders(map.into_iter().collect())
+    }
+}
+
+impl fmt::Debug for SecretHeaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(name, _)| (name, format_args!("(redacted)")))).finish()
+    }
+}
+
+/// Where a service is. Its query, if it has one, may hold a key and is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Service {
+    url: Url,
+}
+
+impl Service {
+    /// Reads an address as the user wrote it. The error continues a sentence that starts with what the address is for,
+    /// and does not repeat an address that may hold a password.
+    pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
+        let url = Url::parse(text)
+            .map_err(|error| format!("is not a URL ({error}); write it like \"https://gateway.example.com/prefix\""))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(format!("starts with \"{}:\"; only http and https can be used", url.scheme()));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("has a user or password in it; take them out and give a header instead".to_owned());
+        }
+        if url.fragment().is_some() {
+            return Err("has a fragment (#…); take it out".to_owned());
+        }
+        Ok(Service { url })
+    }
+
+    pub(crate) fn has_query(&self) -> bool {
+        self.url.query().is_some()
+    }
+
+    /// The path without slashes at its end: what is put before the path of a request.
+    pub(crate) fn prefix(&self) -> &str {
+        self.url.path().trim_end_matches('/')
+    }
+
+    /// The address itself.
+    pub(crate) fn uri(&self) -> std::result::Result<Uri, http::uri::InvalidUri> {
+        self.url.as_str().parse()
+    }
+
+    /// The address with this path and query below its prefix.
+    pub(crate) fn join(&self, target: &str) -> std::result::Result<Uri, http::uri::InvalidUri> {
+        format!("{}{}{}", self.origin(), self.prefix(), target).parse()
+    }
+
+    fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+}
+
+/// The address without its query: what errors may say.
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.origin(), self.url.path())
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+/// Takes out what concerns one connection only, also what `connection` names.
+pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    let gone: Vec<HeaderName> = headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
+    for name in gone {
+        headers.remove(name);
+    }
+}
+
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_put_below_the_prefix_and_nothing_is_doubled_or_lost() {
+        for (base, want) in [
+            ("http://h:8", "http://h:8/v1/messages?beta=true"),
+            ("http://h:8/", "http://h:8/v1/messages?beta=true"),
+            ("https://h/pre/fix", "https://h/pre/fix/v1/messages?beta=true"),
+            ("https://h/pre/fix/", "https://h/pre/fix/v1/messages?beta=true"),
+            ("https://h/a%2Fb", "https://h/a%2Fb/v1/messages?beta=true"),
+            ("http://[::1]:8080/x/", "http://[::1]:8080/x/v1/messages?beta=true"),
+            ("http://h:80", "http://h/v1/messages?beta=true"),
+        ] {
+            let uri = Service::parse(base).unwrap().join("/v1/messages?beta=true").unwrap();
+            assert_eq!(uri.to_string(), want, "{base}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_an_address_says_what_to_write() {
+        for (text, says) in [
+            ("gateway.example.com", "https://gateway.example.com/prefix"),
+            ("ftp://h/", "only http and https"),
+            ("https://me:hunter2@h/", "header"),
+            ("https://h/#x", "fragment"),
+        ] {
+            let said = Service::parse(text).unwrap_err();
+            assert!(said.contains(says), "{text}: {said}");
+            assert!(!said.contains("hunter2"), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_query() {
+        let service = Service::parse("https://h/guard?token=hunter2").unwrap();
+        assert_eq!(service.to_string(), "https://h/guard");
+        assert_eq!(format!("{service:?}"), "\"https://h/guard\"");
+        assert_eq!(service.uri().unwrap().to_string(), "https://h/guard?token=hunter2");
+    }
+
+    #[test]
+    fn header_values_never_show() {
+        let mut headers = SecretHeaders::default();
+        headers.push("x-api-key".into(), "hunter2".into());
+        assert_eq!(format!("{headers:?}"), "{\"x-api-key\": (redacted)}");
+        assert!(!format!("{:?}", headers.parse().unwrap()).contains("hunter2"));
+        headers.push("x-bad".into(), "hunter2\n".into());
+        assert!(!headers.parse().unwrap_err().contains("hunter2"));
+    }
+
+    #[test]
+    fn headers_that_redroom_sets_cannot_be_given() {
+        for name in ["content-length", "Transfer-Encoding", "X-Redroom-Run"] {
+            let mut headers = SecretHeaders::default();
+            headers.push(name.into(), "1".into());
+            assert!(headers.parse().unwrap_err().contains(name));
+        }
+    }
+
+    #[test]
+    fn headers_of_the_connection_go_and_so_do_those_it_names() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in
+            [("connection", "close, X-Private"), ("x-private", "1"), ("te", "trailers"), ("x-kept", "1")]
+        {
+            headers.insert(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static(value));
+        }
+        remove_hop_by_hop(&mut headers);
+        assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-kept"]);
+    }
+}
