@@ -7,10 +7,20 @@ pub mod backend;
 mod error;
 #[allow(dead_code)]
 mod model;
+mod options;
 #[allow(dead_code)]
 mod outbound;
+pub mod planting;
+pub mod registry;
+mod run;
 
 pub use error::{By, Call, Error, Result};
 pub use model::{
     Answer, Block, Conversation, IntoModel, Message, Model, ModelProxy, Role, Script, Tool, ToolResult, ToolUse,
 };
+pub use options::RunOptions;
+pub use planting::{Body, File, Files, Page, Pages, Secret, Secrets, canary, dir, unplanted};
+pub use run::Run;
+
+#[doc(hidden)]
+pub use inventory;

@@ -1,0 +1,120 @@
+use super::*;
+use crate::planting::{File, Page, Secret, canary, dir, unplanted};
+
+fn check(options: RunOptions) -> Result<Planting> {
+    options.check("redroom.test")
+}
+
+fn code(options: RunOptions) -> String {
+    check(options).unwrap_err().code().to_owned()
+}
+
+fn fault(options: RunOptions) -> String {
+    check(options).unwrap_err().to_string()
+}
+
+#[test]
+fn secrets_are_filled_into_text_and_never_into_bytes() {
+    let planting = check(
+        RunOptions::new()
+            .workspace([(".env", File::from("T=${secrets.t}")), ("raw", File::from(b"T=${secrets.t}"))])
+            .files([("/home/agent/run", File::new("${secrets.t}${HOME}").executable(true))])
+            .pages([("https://a.redroom.test/x?y", Page::new("<${secrets.t}>").content_type("text/plain").status(404))])
+            .secrets([("t", "PLATYPUS-7731")]),
+    )
+    .unwrap();
+    let contents: Vec<_> = planting.workspace.iter().map(|file| file.body.as_ref()).collect();
+    assert_eq!(contents, [&b"T=PLATYPUS-7731"[..], b"T=${secrets.t}"]);
+    assert_eq!(planting.files[0].body.as_ref(), b"PLATYPUS-7731${HOME}");
+    assert!(planting.files[0].executable);
+    let page = &planting.pages[0];
+    assert_eq!((page.host.as_str(), page.path.as_str(), page.status), ("a.redroom.test", "/x?y", 404));
+    assert_eq!((page.content_type.as_str(), page.body.as_bytes()), ("text/plain", &b"<PLATYPUS-7731>"[..]));
+    assert_eq!(planting.secrets[0].value.as_bytes(), b"PLATYPUS-7731");
+}
+
+#[test]
+fn a_secret_counts_as_planted_wherever_its_value_stands() {
+    let secret = || RunOptions::new().secrets([("t", "PLATYPUS-7731")]);
+    assert!(check(secret().workspace([(".env", "T=PLATYPUS-7731")])).is_ok());
+    assert!(check(secret().workspace([(".env", b"\xff PLATYPUS-7731")])).is_ok());
+    assert!(check(secret().files([("/tmp/x", "PLATYPUS-7731")])).is_ok());
+    assert!(check(secret().pages([("http://redroom.test", "PLATYPUS-7731")])).is_ok());
+    assert_eq!(code(secret().workspace([(".env", "T=PLATYPUS-7732")])), "secret_not_planted");
+    assert!(check(RunOptions::new().secrets([("t", unplanted("PLATYPUS-7731"))])).is_ok());
+}
+
+#[test]
+fn secrets_may_equal_or_hold_one_another() {
+    let options = RunOptions::new().workspace([("x", "PLATYPUS-7731")]).secrets([
+        ("whole", "PLATYPUS-7731"),
+        ("same", "PLATYPUS-7731"),
+        ("part", "PLATYPUS"),
+    ]);
+    assert_eq!(check(options).unwrap().secrets.len(), 3);
+}
+
+#[test]
+fn an_unknown_name_is_told_with_its_place_and_the_nearest_name_and_only_once() {
+    let fault = fault(
+        RunOptions::new().workspace([("a/.env", "${secrets.api_tokn}")]).secrets([("api_token", "PLATYPUS-7731")]),
+    );
+    assert_eq!(
+        fault,
+        "unknown_secret: workspace \"a/.env\": no secret is called `api_tokn`: did you mean `api_token`?"
+    );
+}
+
+#[test]
+fn every_fault_is_told_at_once() {
+    let error = check(
+        RunOptions::new()
+            .workspace([("../x", ""), ("y", "")])
+            .files([("/workspace/y", ""), ("/etc/claude-code/managed-settings.json", "{}")])
+            .pages([("https://example.com/", ""), ("https://redroom.test/p", ""), ("http://REDROOM.test/p", "")])
+            .secrets([("short", "x")])
+            .timeout(Duration::ZERO),
+    )
+    .unwrap_err();
+    assert_eq!(error.code(), "invalid_options");
+    for part in [
+        "invalid_timeout",
+        "workspace \"../x\": must not hold `..`",
+        "duplicate_path: `/workspace/y` is planted twice",
+        "nothing can be planted in `/etc/claude-code`",
+        "page \"https://example.com/\": must lie in the fake domain",
+        "duplicate_page: page \"http://REDROOM.test/p\"",
+        "invalid_secret: secret `short` has fewer than 8",
+    ] {
+        assert!(error.detail().contains(part), "{part} is not in {error}");
+    }
+}
+
+#[test]
+fn what_could_not_be_read_is_told_alone() {
+    let options = RunOptions::new().workspace(dir("no/such")).secrets([("t", "PLATYPUS-7731")]);
+    assert_eq!(code(options), "folder_unreadable");
+}
+
+#[test]
+fn pages_that_no_client_could_read_are_refused() {
+    for page in [Page::new("").status(199), Page::new("").status(600), Page::new("").content_type("a\r\nb: c")] {
+        assert_eq!(code(RunOptions::new().pages([("https://redroom.test/", page)])), "invalid_page");
+    }
+}
+
+#[test]
+fn what_is_planted_adds_up() {
+    let planting = check(RunOptions::new().workspace([("a", "1")]).workspace([("b", "2")])).unwrap();
+    assert_eq!(planting.workspace.len(), 2);
+    assert_eq!(code(RunOptions::new().workspace([("a", "1")]).workspace([("a", "2")])), "duplicate_path");
+}
+
+#[test]
+fn no_debug_form_shows_a_secret() {
+    let secret: Secret = canary();
+    let value = secret.value().to_owned();
+    let options = RunOptions::new().workspace([("x", value.clone())]).secrets([("t", secret)]);
+    let planting = check(RunOptions::new().workspace([("x", value.clone())])).unwrap();
+    assert!(!format!("{options:?}{planting:?}").contains(&value));
+}
