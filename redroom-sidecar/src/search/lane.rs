@@ -133,37 +133,56 @@ const CHILDREN: [u16; TREE.len()] = {
     children
 };
 
+/// Lanes in which a `+` was read as a space. What is left there is no base64; the lane above still has it.
+const WITHOUT_BASE64: u16 = {
+    let mut lanes = 0;
+    let mut lane = 1;
+    while lane < TREE.len() {
+        if matches!(TREE[lane].0, Transport::Plus) || lanes >> TREE[lane].1 & 1 == 1 {
+            lanes |= 1 << lane;
+        }
+        lane += 1;
+    }
+    lanes
+};
+
 /// All lanes of a stream.
 pub(super) struct Lanes {
     decoders: [Decoder; TREE.len()],
-    /// `None`: shared with the parent.
-    probes: [Option<Probe>; TREE.len()],
-    /// Whether every lane shares the first one's probe.
-    united: bool,
+    /// Read only where `parted` has the lane's bit; the others use their parent's.
+    probes: [Probe; TREE.len()],
+    /// The lanes with a probe of their own, as bits. Always the first.
+    parted: u16,
+    /// Whether no decoder holds anything back.
+    idle: bool,
 }
 
 impl Lanes {
     pub(super) fn new(patterns: &Patterns) -> Self {
-        let mut probes = [const { None }; TREE.len()];
-        probes[0] = Some(Probe::new(patterns));
+        let probes = std::array::from_fn(|_| Probe::new(patterns));
         let decoders = TREE.map(|(transport, _)| match transport {
             Transport::Nothing => Decoder::Nothing,
             Transport::Json => Decoder::Json(Json::default()),
             Transport::Percent => Decoder::Percent(Percent::default()),
             Transport::Plus => Decoder::Plus,
         });
-        Lanes { decoders, probes, united: true }
+        Lanes { decoders, probes, parted: 1, idle: true }
     }
 
     #[inline]
     pub(super) fn step(&mut self, patterns: &Patterns, byte: u8, sink: &mut impl Sink) {
         let symbol = Symbol { byte, url: false };
-        if self.united && !matches!(byte, b'\\' | b'%' | b'+') {
-            if let Some(probe) = &mut self.probes[0] {
-                probe.step(patterns, symbol, sink);
-            }
-        } else {
+        if !self.idle || matches!(byte, b'\\' | b'%' | b'+') {
             self.give(0, symbol, patterns, sink);
+            self.idle = self.decoders.iter().all(Decoder::is_idle);
+            self.unite(patterns);
+        } else if self.parted == 1 {
+            self.probes[0].step(patterns, symbol, true, sink);
+        } else {
+            // No lane takes anything away from this one.
+            for lane in ones(self.parted) {
+                self.probes[lane].step(patterns, symbol, has_base64(lane), sink);
+            }
             self.unite(patterns);
         }
     }
@@ -183,23 +202,32 @@ impl Lanes {
             match self.decoders[child].step(symbol) {
                 Step::Same => self.give(child, symbol, patterns, sink),
                 Step::Instead(output) => {
-                    if self.probes[child].is_none() {
-                        self.probes[child] = self.probes[self.owner(child)].clone();
-                    }
+                    self.part(child);
                     for symbol in output.symbols() {
                         self.give(child, symbol, patterns, sink);
                     }
                 }
             }
         }
-        if let Some(probe) = &mut self.probes[lane] {
-            probe.step(patterns, symbol, sink);
+        if self.has_own(lane) {
+            self.probes[lane].step(patterns, symbol, has_base64(lane), sink);
+        }
+    }
+
+    fn has_own(&self, lane: usize) -> bool {
+        self.parted >> lane & 1 == 1
+    }
+
+    fn part(&mut self, lane: usize) {
+        if !self.has_own(lane) {
+            self.probes[lane] = self.probes[self.owner(lane)].clone();
+            self.parted |= 1 << lane;
         }
     }
 
     /// The lane whose probe `lane` uses.
     fn owner(&self, mut lane: usize) -> usize {
-        while self.probes[lane].is_none() {
+        while !self.has_own(lane) {
             lane = TREE[lane].1;
         }
         lane
@@ -207,19 +235,17 @@ impl Lanes {
 
     /// Lanes share again what has become the same.
     fn unite(&mut self, patterns: &Patterns) {
-        self.united = true;
-        for lane in 1..TREE.len() {
-            let Some(probe) = &self.probes[lane] else { continue };
-            let parent = self.owner(TREE[lane].1);
-            let same = self.decoders[lane].is_idle()
-                && self.probes[parent].as_ref().is_some_and(|parent| probe.agrees_with(parent, patterns));
-            if same {
-                self.probes[lane] = None;
-            } else {
-                self.united = false;
+        for lane in ones(self.parted & !1) {
+            let parent = &self.probes[self.owner(TREE[lane].1)];
+            if self.decoders[lane].is_idle() && self.probes[lane].agrees_with(parent, patterns, has_base64(lane)) {
+                self.parted &= !(1 << lane);
             }
         }
     }
+}
+
+fn has_base64(lane: usize) -> bool {
+    WITHOUT_BASE64 >> lane & 1 == 0
 }
 
 fn ones(mut bits: u16) -> impl Iterator<Item = usize> {

@@ -45,7 +45,7 @@ impl Probe {
     }
 
     #[inline]
-    pub(super) fn step(&mut self, patterns: &Patterns, symbol: Symbol, sink: &mut impl Sink) {
+    pub(super) fn step(&mut self, patterns: &Patterns, symbol: Symbol, base64: bool, sink: &mut impl Sink) {
         self.since_url = if symbol.url { 0 } else { self.since_url.saturating_add(1) };
         self.exact = patterns.exact().next(self.exact, symbol.byte);
         self.folded = patterns.folded().next(self.folded, symbol.byte.to_ascii_lowercase());
@@ -53,7 +53,9 @@ impl Probe {
             self.tell_text(patterns, sink);
         }
         self.hex.step(patterns.folded(), symbol.byte, sink);
-        self.base64.step(patterns.folded(), symbol.byte, sink);
+        if base64 {
+            self.base64.step(patterns.folded(), symbol.byte, sink);
+        }
     }
 
     #[cold]
@@ -73,13 +75,13 @@ impl Probe {
         }
     }
 
-    /// Whether this probe and `other` will tell the same of the same symbols from now on.
-    pub(super) fn agrees_with(&self, other: &Probe, patterns: &Patterns) -> bool {
+    /// Whether this probe will tell the same as `other` of the same symbols from now on, `base64` apart if that is left out.
+    pub(super) fn agrees_with(&self, other: &Probe, patterns: &Patterns, base64: bool) -> bool {
         self.exact == other.exact
             && self.folded == other.folded
             // At the start no match is under way that an earlier symbol could belong to.
             && (self.since_url == other.since_url || self.folded == patterns.folded().start())
             && self.hex == other.hex
-            && self.base64 == other.base64
+            && (!base64 || self.base64 == other.base64)
     }
 }
