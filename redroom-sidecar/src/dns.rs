@@ -144,7 +144,7 @@ async fn look_up(message: &[u8], meant: SocketAddr, tcp: bool, tenancy: &Tenancy
     hit.truncated = message.len() > KEPT;
     let kept = Octets(message[..message.len().min(KEPT)].to_vec());
     if let Some((name, kind)) = question {
-        let labels: Vec<u8> = query.into_iter().flat_map(|query| query.name().iter()).collect::<Vec<_>>().join(&b'.');
+        let labels: Vec<&[u8]> = query.into_iter().flat_map(|query| query.name().iter()).collect();
         add(&mut hit.secrets, Part::Host, &tenancy.secrets().search_name(&labels));
         hit.dns = Some(DnsQuestion::new(name, kind, tcp, kept));
     } else {

@@ -1,31 +1,59 @@
-//! Secrets in streams: every planted secret in every disguise, in one pass over chunks of any cut, nothing buffered.
+//! Secrets in streams: every secret in every encoding, in one pass over chunks cut anywhere, at a cost that does not grow
+//! with the number of secrets. Nothing of the stream is kept.
 //!
-//! Each disguise is a *lane*: a small byte machine that undoes it (percent signs, JSON escapes, separators between hex pairs,
-//! line ends in base64) and an automaton that knows all secrets at once. A byte costs the same for one secret as for a
-//! thousand.
+//! Bytes flow through lanes and probes:
 //!
-//! Found: the value as it is; in other letter case; percent-encoded in part or whole; as hexadecimal digits of either case,
-//! also wrapped or with separators between the pairs; as base64 at any byte offset, in either alphabet, padded or not,
-//! wrapped or not. JSON string escapes are transport and do not hide anything.
+//! - a **lane** is the stream with the escapes of a transport taken away: as it is, JSON strings (up to three inside each
+//!   other), percent-encoding (twice), `+` for a space, and their usual combinations (`lane`);
+//! - in every lane a **probe** looks for the secrets as text, as hexadecimal digits and as base64 (`probe`, `hex`,
+//!   `base64`). Digits are decoded at every alignment and the decoded bytes searched, so that every bit of the secret has
+//!   to be there and a neighbour's bits never matter.
 //!
-//! **Not found**: compressed, encrypted, reversed or otherwise computed forms, UTF-16, base64 whose letter case was lost (as a
-//! resolver may do to a name), and a secret that is split over several requests.
+//! JSON escapes are transport: a secret whose quotes were escaped is still [`Encoding::Plain`]. So are line ends: a secret
+//! of several lines is also found with CRLF, with spaces for line ends, and joined. White space around a secret does not
+//! count, because shells take it away.
+//!
+//! **Not found**: what was compressed, encrypted, hashed, reversed, or spread over several streams; UTF-16 and other
+//! character sets; letter case beyond ASCII; encodings inside each other other than base64 or hex inside the transports
+//! above (base64 of base64, of hex digits, of JSON that needed escapes); base32, base58, base85, quoted-printable, HTML
+//! entities; lists of decimal or octal bytes; dumps in words of another byte order (`od -x`), or with an address column
+//! and a secret longer than their line; base64 in a DNS name of which a resolver changed the letter case; a secret in part.
+//!
+//! This module knows values and names; not where the bytes come from, nor what a sighting means.
 
-mod automaton;
 mod base64;
 mod hex;
 mod json;
+mod lane;
+mod patterns;
 mod percent;
+mod probe;
 mod redact;
+mod scanner;
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Encoding::Plain => "plain",
+            Encoding::CaseInsensitive => "case_insensitive",
+            Encoding::Url => "url",
+            Encoding::Hex => "hex",
+            Encoding::Base64 => "base64",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use automaton::{Automaton, Cursor};
-
 pub use redact::redact_secrets;
+pub use scanner::Scanner;
+
+use patterns::Patterns;
 
 /// The disguise that a secret wore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -44,253 +72,97 @@ pub enum Encoding {
     Base64,
 }
 
-/// All secrets of a run, ready to be searched for. Cheap to clone.
-#[derive(Clone)]
-pub struct SecretSet(Arc<Compiled>);
-
-struct Compiled {
-    names: Vec<Arc<str>>,
-    lengths: Vec<u64>,
-    plain: Automaton,
-    folded: Automaton,
-    hex: Automaton,
-    base64: Automaton,
-}
-
-/// Where a secret was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A secret in a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Match {
     /// The secret's name.
     pub secret: Arc<str>,
-    /// Its disguise.
+    /// The disguise it wore.
     pub encoding: Encoding,
-    /// How many bytes of the stream had been seen when it was complete.
+    /// How many bytes of the stream had been read when it was complete, the first time.
     pub offset: u64,
 }
 
-/// One stream that is searched as it comes.
-pub struct Scanner {
-    set: SecretSet,
-    offset: u64,
-    matches: Vec<Match>,
-    plain: Cursor,
-    folded: Cursor,
-    percent: percent::Decoder,
-    percent_cursor: Cursor,
-    json: json::Decoder,
-    json_cursor: Cursor,
-    hex: hex::Digits,
-    hex_cursor: Cursor,
-    base64: base64::Letters,
-    base64_cursor: Cursor,
+/// Secrets, ready to be searched for. Made once per run; a clone is cheap.
+#[derive(Clone)]
+pub struct SecretSet {
+    patterns: Arc<Patterns>,
 }
 
 impl SecretSet {
-    /// Compiles the secrets, given as name and value. Empty values are passed over: they would be everywhere.
-    pub fn new<N: AsRef<str>, V: AsRef<[u8]>>(secrets: impl IntoIterator<Item = (N, V)>) -> Self {
-        let secrets: Vec<(Arc<str>, Vec<u8>)> = secrets
-            .into_iter()
-            .map(|(name, value)| (Arc::from(name.as_ref()), value.as_ref().to_vec()))
-            .filter(|(_, value)| !value.is_empty())
-            .collect();
-        let values = || secrets.iter().map(|(_, value)| value.clone()).enumerate();
-        let hexes = values().map(|(secret, value)| (secret, hex::pattern(&value)));
-        let letters = values().flat_map(|(secret, value)| base64::patterns(&value).map(|pattern| (secret, pattern)));
-        SecretSet(Arc::new(Compiled {
-            plain: Automaton::exact(values()),
-            folded: Automaton::folded(values()),
-            hex: Automaton::exact(hexes),
-            base64: Automaton::exact(letters),
-            lengths: secrets.iter().map(|(_, value)| value.len() as u64).collect(),
-            names: secrets.into_iter().map(|(name, _)| name).collect(),
-        }))
+    /// Makes names and values ready. A value that is empty, or white space only, is never found.
+    pub fn new<N: Into<String>, V: AsRef<[u8]>>(secrets: impl IntoIterator<Item = (N, V)>) -> Self {
+        let secrets = secrets.into_iter().map(|(name, value)| (Arc::from(name.into()), value));
+        SecretSet { patterns: Arc::new(Patterns::new(secrets)) }
     }
 
-    /// Whether there is nothing to search for.
+    /// Whether there is nothing to be found.
     pub fn is_empty(&self) -> bool {
-        self.0.names.is_empty()
+        self.patterns.is_empty()
     }
 
-    /// A scanner for one stream.
+    /// A search through one stream.
     pub fn scanner(&self) -> Scanner {
-        let compiled = &*self.0;
-        Scanner {
-            offset: 0,
-            matches: Vec::new(),
-            plain: compiled.plain.start(),
-            folded: compiled.folded.start(),
-            percent: percent::Decoder::default(),
-            percent_cursor: compiled.plain.start(),
-            json: json::Decoder::default(),
-            json_cursor: compiled.plain.start(),
-            hex: hex::Digits::default(),
-            hex_cursor: compiled.hex.start(),
-            base64: base64::Letters::default(),
-            base64_cursor: compiled.base64.start(),
-            set: self.clone(),
-        }
+        Scanner::new(self.patterns.clone())
     }
 
-    /// Searches bytes that are there as a whole.
+    /// A search through bytes that are all there, in the order in which the matches end.
     pub fn search(&self, bytes: &[u8]) -> Vec<Match> {
         let mut scanner = self.scanner();
         scanner.feed(bytes);
         scanner.finish()
     }
 
-    /// Searches a name of labels: as it is written, and with its labels joined, for what is too long for one label.
-    pub fn search_name(&self, name: &[u8]) -> Vec<Match> {
-        let mut matches = self.search(name);
-        let joined: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'.').collect();
-        for found in self.search(&joined) {
+    /// A search through a DNS name, given as its labels: with dots between them, and joined, as a payload is that was cut
+    /// to fit. Resolvers change the letter case: plain text is found all the same, hex too, base64 only where the case was
+    /// kept. Offsets count in the form that was found.
+    pub fn search_name<L: AsRef<[u8]>>(&self, labels: &[L]) -> Vec<Match> {
+        let mut dotted = self.scanner();
+        let mut joined = self.scanner();
+        for (index, label) in labels.iter().enumerate() {
+            if index > 0 {
+                dotted.feed(b".");
+            }
+            dotted.feed(label.as_ref());
+            joined.feed(label.as_ref());
+        }
+        let mut matches = dotted.finish();
+        for found in joined.finish() {
             if !matches.iter().any(|known| known.secret == found.secret && known.encoding == found.encoding) {
                 matches.push(found);
             }
         }
         matches
     }
-}
 
-impl Scanner {
-    /// Takes the next piece of the stream.
-    pub fn feed(&mut self, chunk: &[u8]) {
-        if self.set.is_empty() {
-            return;
-        }
-        let set = self.set.clone();
-        for &byte in chunk {
-            self.offset += 1;
-            self.step(&set.0, byte);
-        }
-    }
-
-    /// What was found so far: each secret in each disguise once, in order of first sight.
-    pub fn matches(&self) -> &[Match] {
-        &self.matches
-    }
-
-    /// What was found in the whole stream.
-    pub fn finish(mut self) -> Vec<Match> {
-        let set = self.set.clone();
-        let Scanner { offset, matches, percent, percent_cursor, json, json_cursor, hex, hex_cursor, .. } = &mut self;
-        // Escapes that the stream's end cuts off stand for themselves.
-        percent.finish(|byte, undone| {
-            step_undone(&set.0, percent_cursor, byte, undone, Encoding::Url, *offset, matches);
-        });
-        json.finish(|byte, undone| {
-            step_undone(&set.0, json_cursor, byte, undone, Encoding::Plain, *offset, matches);
-        });
-        hex.finish(|digit| {
-            set.0.hex.step(hex_cursor, digit, |secret| note(matches, &set.0, secret, Encoding::Hex, *offset));
-        });
-        self.matches
-    }
-
-    fn step(&mut self, compiled: &Compiled, byte: u8) {
-        let Scanner {
-            offset,
-            matches,
-            plain,
-            folded,
-            percent,
-            percent_cursor,
-            json,
-            json_cursor,
-            hex,
-            hex_cursor,
-            base64,
-            base64_cursor,
-            ..
-        } = self;
-        let offset = *offset;
-        compiled.plain.step(plain, byte, |secret| note(matches, compiled, secret, Encoding::Plain, offset));
-        compiled.folded.step(folded, byte, |secret| {
-            if !compiled.plain.ends_here(plain, secret) {
-                note(matches, compiled, secret, Encoding::CaseInsensitive, offset);
-            }
-        });
-        percent.take(byte, |byte, undone| {
-            step_undone(compiled, percent_cursor, byte, undone, Encoding::Url, offset, matches);
-        });
-        json.take(byte, |byte, undone| {
-            step_undone(compiled, json_cursor, byte, undone, Encoding::Plain, offset, matches);
-        });
-        hex.take(byte, |digit| {
-            compiled.hex.step(hex_cursor, digit, |secret| note(matches, compiled, secret, Encoding::Hex, offset));
-        });
-        base64.take(byte, |letter| {
-            compiled.base64.step(base64_cursor, letter, |secret| {
-                note(matches, compiled, secret, Encoding::Base64, offset);
-            });
-        });
+    /// The text with every secret in it replaced by `[redacted]`, as by [`redact_secrets`].
+    pub fn redact(&self, text: &str) -> String {
+        redact::redact(&self.patterns, text)
     }
 }
 
-/// A byte of a lane that undoes escapes: a secret counts only if one of its bytes had to be undone, else it is plain anyway.
-fn step_undone(
-    compiled: &Compiled,
-    cursor: &mut Cursor,
-    byte: u8,
-    undone: bool,
-    encoding: Encoding,
-    offset: u64,
-    matches: &mut Vec<Match>,
-) {
-    cursor.mark(undone);
-    let since = cursor.since_marked();
-    compiled.plain.step(cursor, byte, |secret| {
-        if since.is_some_and(|since| since < compiled.lengths[secret]) {
-            note(matches, compiled, secret, encoding, offset);
-        }
-    });
-}
-
-fn note(matches: &mut Vec<Match>, compiled: &Compiled, secret: usize, encoding: Encoding, offset: u64) {
-    let name = &compiled.names[secret];
-    if !matches.iter().any(|known| known.encoding == encoding && known.secret == *name) {
-        matches.push(Match { secret: name.clone(), encoding, offset });
+/// The number of secrets: never names or values.
+impl fmt::Debug for SecretSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecretSet").field("secrets", &self.patterns.secrets()).finish_non_exhaustive()
     }
 }
 
-/// Every secret in `text`, given as name and value, with the disguise it wears.
+/// Which of the named `secrets` are in `text`, and in which encoding; each pair once, sorted.
 ///
 /// ```
 /// use redroom_sidecar::search::{Encoding, find_secrets};
 ///
-/// let found = find_secrets("q=UExBVFlQVVMtNzczMQ==", [("token", "PLATYPUS-7731")]);
-/// assert_eq!(found, [("token".to_owned(), Encoding::Base64)]);
+/// let found = find_secrets("GET /?t=UExBVFlQVVMtNzczMQ", [("api_token", "PLATYPUS-7731")]);
+/// assert_eq!(found, [("api_token".to_owned(), Encoding::Base64)]);
 /// ```
-pub fn find_secrets<N: AsRef<str>, V: AsRef<[u8]>>(
+pub fn find_secrets<N: Into<String>, V: AsRef<[u8]>>(
     text: impl AsRef<[u8]>,
     secrets: impl IntoIterator<Item = (N, V)>,
 ) -> Vec<(String, Encoding)> {
-    let found = SecretSet::new(secrets).search(text.as_ref());
-    found.into_iter().map(|found| (found.secret.to_string(), found.encoding)).collect()
+    let matches = SecretSet::new(secrets).search(text.as_ref());
+    let mut found: Vec<_> = matches.into_iter().map(|found| (found.secret.to_string(), found.encoding)).collect();
+    found.sort();
+    found.dedup();
+    found
 }
-
-impl fmt::Debug for SecretSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SecretSet").field(&self.0.names).finish()
-    }
-}
-
-impl fmt::Debug for Scanner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scanner").field("offset", &self.offset).field("matches", &self.matches).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Display for Encoding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Encoding::Plain => "plain",
-            Encoding::CaseInsensitive => "case_insensitive",
-            Encoding::Url => "url",
-            Encoding::Hex => "hex",
-            Encoding::Base64 => "base64",
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,66 +1,84 @@
-//! Base64: three alignments of a secret among its neighbours, both alphabets, wrapped or not.
+//! Base64 in either alphabet, padded or not, wrapped or not.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use aho_corasick::automaton::StateID;
 
-use super::hex::nibble;
+use super::Encoding;
+use super::patterns::Tracker;
+use super::probe::Sink;
 
-/// The letters of a value that do not depend on its neighbours, for each of the three alignments.
-pub(super) fn patterns(value: &[u8]) -> [Vec<u8>; 3] {
-    // How many letters hold bits of what stands before the value: none, 8 bits are 2 letters, 16 bits are 3.
-    [(0, 0), (1, 2), (2, 3)].map(|(before, shared)| {
-        let mut bytes = vec![0; before];
-        bytes.extend_from_slice(value);
-        let whole = bytes.len() * 8 / 6;
-        STANDARD.encode(&bytes).into_bytes()[shared..whole].to_vec()
-    })
+/// Decodes characters at all four alignments and follows the bytes of each.
+///
+/// A byte lies in two neighbouring characters whatever the alignment, so that only the last character has to be known.
+/// Line ends, and the indentation of the line after, are passed over.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Base64 {
+    states: [StateID; 4],
+    /// The alignment that the next character begins a group of.
+    next: u8,
+    /// Whether there is a last character.
+    paired: bool,
+    character: u8,
+    indented: bool,
 }
 
-/// Takes the letters out of what surrounds them, all in the standard alphabet.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Letters {
-    #[default]
-    Run,
-    /// A backslash that may be the beginning of a line end or of `\/` in a string.
-    Backslash,
-    /// `%` that may be the beginning of an escaped `+`, `/`, `=` or line end.
-    Percent,
-    PercentDigit(u8),
+#[derive(Clone, Copy)]
+enum Class {
+    Character(u8),
+    LineEnd,
+    Blank,
+    Other,
 }
 
-impl Letters {
-    /// Takes a byte; `emit` gets letters of the standard alphabet, and a byte that is none where a run of letters ends.
-    pub(super) fn take(&mut self, byte: u8, mut emit: impl FnMut(u8)) {
-        match (std::mem::take(self), byte) {
-            (Letters::Run, _) => letter(self, byte, emit),
-            (Letters::Backslash, b'n' | b'r') => {}
-            (Letters::Backslash, b'/') => emit(b'/'),
-            (Letters::Backslash, _) => {
-                emit(b'\\');
-                letter(self, byte, emit);
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Other; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            letter @ b'A'..=b'Z' => Class::Character(letter - b'A'),
+            letter @ b'a'..=b'z' => Class::Character(letter - b'a' + 26),
+            digit @ b'0'..=b'9' => Class::Character(digit - b'0' + 52),
+            b'+' | b'-' => Class::Character(62),
+            b'/' | b'_' => Class::Character(63),
+            b'\n' | b'\r' => Class::LineEnd,
+            b' ' | b'\t' => Class::Blank,
+            _ => Class::Other,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+impl Base64 {
+    pub(super) fn new(start: StateID) -> Self {
+        Base64 { states: [start; 4], next: 0, paired: false, character: 0, indented: false }
+    }
+
+    #[inline]
+    pub(super) fn step(&mut self, tracker: &Tracker, byte: u8, sink: &mut impl Sink) {
+        match CLASSES[usize::from(byte)] {
+            Class::Character(character) => {
+                if self.paired {
+                    let bits = u16::from(self.character) << 6 | u16::from(character);
+                    for (alignments_ago, shift) in [(1, 4), (2, 2), (3, 0)] {
+                        let state = &mut self.states[usize::from(self.next.wrapping_sub(alignments_ago) & 3)];
+                        *state = tracker.next(*state, ((bits >> shift) as u8).to_ascii_lowercase());
+                        if tracker.is_match(*state) {
+                            tracker.ends(*state).for_each(|pattern| sink.found(pattern, Encoding::Base64));
+                        }
+                    }
+                }
+                self.next = (self.next + 1) & 3;
+                self.paired = true;
+                self.character = character;
+                self.indented = false;
             }
-            (Letters::Percent, _) if nibble(byte).is_some() => *self = Letters::PercentDigit(byte),
-            (Letters::PercentDigit(high), _) if nibble(byte).is_some() => {
-                let escaped = nibble(high).unwrap_or_default() << 4 | nibble(byte).unwrap_or_default();
-                letter(self, escaped, emit);
-                // An escaped backslash or percent sign is not the beginning of another escape.
-                *self = Letters::Run;
-            }
-            (Letters::Percent | Letters::PercentDigit(_), _) => {
-                emit(b'%');
-                letter(self, byte, emit);
+            Class::LineEnd => self.indented = self.paired,
+            Class::Blank if self.indented => {}
+            Class::Blank | Class::Other => {
+                if self.paired {
+                    *self = Base64::new(tracker.start());
+                }
             }
         }
-    }
-}
-
-fn letter(state: &mut Letters, byte: u8, mut emit: impl FnMut(u8)) {
-    match byte {
-        b'-' => emit(b'+'),
-        b'_' => emit(b'/'),
-        b'\n' | b'\r' | b'\t' | b' ' => {}
-        b'\\' => *state = Letters::Backslash,
-        b'%' => *state = Letters::Percent,
-        _ => emit(byte),
     }
 }

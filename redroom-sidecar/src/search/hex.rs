@@ -1,52 +1,109 @@
-//! Hexadecimal: digits of either case, with or without separators between the pairs, wrapped or not.
+//! Hexadecimal digits: `504c41`, `50:4C:41`, `0x50, 0x4c`, `\x50\x4c`, wrapped or not.
 
-/// The pattern of a value in the hex lane: its digits in lower case.
-pub(super) fn pattern(value: &[u8]) -> Vec<u8> {
-    value
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 0xf])
-        .map(|nibble| b"0123456789abcdef"[usize::from(nibble)])
-        .collect()
+use aho_corasick::automaton::StateID;
+
+use super::Encoding;
+use super::patterns::Tracker;
+use super::probe::Sink;
+
+/// Decodes digits at both alignments and follows the bytes of each.
+///
+/// Digits are counted; the pairs of alignment 0 start at even counts, those of alignment 1 at odd ones. A separator stands
+/// between pairs only: the alignment that is in the middle of a pair there starts anew. A line end may stand anywhere.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Hex {
+    states: [StateID; 2],
+    /// The alignment that the next digit begins a pair of.
+    next: u8,
+    /// Whether the last digit may be the first of a pair: nothing but line ends has come since.
+    paired: bool,
+    digit: u8,
+    before: Before,
 }
 
-/// The value of a digit.
-pub(super) fn nibble(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
-/// Takes the digits out of what surrounds them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Digits {
-    #[default]
-    Run,
-    /// A `0` that may be the beginning of `0x`.
+/// The byte before, as far as it matters to an `x`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
     Zero,
-    /// A backslash that may be the beginning of `\x` or of a line end in a string.
     Backslash,
+    Other,
 }
 
-impl Digits {
-    /// Takes a byte; `emit` gets digits in lower case, and a byte that is none where a run of digits ends.
-    pub(super) fn take(&mut self, byte: u8, mut emit: impl FnMut(u8)) {
-        match (std::mem::take(self), byte) {
-            (Digits::Zero, b'x' | b'X') | (Digits::Backslash, b'x' | b'X' | b'n' | b'r' | b't') => return,
-            (Digits::Zero, _) => emit(b'0'),
-            (Digits::Backslash, _) => emit(b'\\'),
-            (Digits::Run, _) => {}
-        }
-        match byte {
-            b'0' => *self = Digits::Zero,
-            b'\\' => *self = Digits::Backslash,
-            b' ' | b'\n' | b'\r' | b'\t' | b':' | b'-' | b',' => {}
-            byte if nibble(byte).is_some() => emit(byte.to_ascii_lowercase()),
-            _ => emit(b'\\'),
+#[derive(Clone, Copy)]
+enum Class {
+    Digit(u8),
+    LineEnd,
+    Separator,
+    X,
+    Other,
+}
+
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Other; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            digit @ b'0'..=b'9' => Class::Digit(digit - b'0'),
+            digit @ b'a'..=b'f' => Class::Digit(digit - b'a' + 10),
+            digit @ b'A'..=b'F' => Class::Digit(digit - b'A' + 10),
+            b'\n' | b'\r' => Class::LineEnd,
+            b':' | b' ' | b'\t' | b'-' | b',' | b';' | b'.' | b'_' | b'\\' | b'"' | b'\'' => Class::Separator,
+            b'x' | b'X' => Class::X,
+            _ => Class::Other,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+impl Hex {
+    pub(super) fn new(start: StateID) -> Self {
+        Hex { states: [start; 2], next: 0, paired: false, digit: 0, before: Before::Other }
+    }
+
+    #[inline]
+    pub(super) fn step(&mut self, tracker: &Tracker, byte: u8, sink: &mut impl Sink) {
+        match CLASSES[usize::from(byte)] {
+            Class::Digit(digit) => {
+                let ending = self.next ^ 1;
+                if self.paired {
+                    let state = &mut self.states[usize::from(ending)];
+                    *state = tracker.next(*state, (self.digit << 4 | digit).to_ascii_lowercase());
+                    if tracker.is_match(*state) {
+                        tracker.ends(*state).for_each(|pattern| sink.found(pattern, Encoding::Hex));
+                    }
+                }
+                self.next = ending;
+                self.paired = true;
+                self.digit = digit;
+                self.before = if digit == 0 { Before::Zero } else { Before::Other };
+            }
+            Class::LineEnd => self.before = Before::Other,
+            Class::Separator => {
+                self.separate(tracker);
+                self.before = if byte == b'\\' { Before::Backslash } else { Before::Other };
+            }
+            Class::X => match self.before {
+                Before::Zero => {
+                    // That zero was no digit.
+                    self.next ^= 1;
+                    self.separate(tracker);
+                    self.before = Before::Other;
+                }
+                Before::Backslash => self.before = Before::Other,
+                Before::Other => *self = Hex::new(tracker.start()),
+            },
+            Class::Other => *self = Hex::new(tracker.start()),
         }
     }
 
-    /// Gives out a digit that is still held.
-    pub(super) fn finish(&mut self, mut emit: impl FnMut(u8)) {
-        if let Digits::Zero = std::mem::take(self) {
-            emit(b'0');
+    #[inline]
+    fn separate(&mut self, tracker: &Tracker) {
+        self.states[usize::from(self.next ^ 1)] = tracker.start();
+        self.paired = false;
+        self.digit = 0;
+        if self.states[usize::from(self.next)] == tracker.start() {
+            self.next = 0;
         }
     }
 }

@@ -1,89 +1,116 @@
-//! Undoes the escapes of JSON strings: `\n`, `\"`, `\u0041`. What only looks like an escape stands for itself.
+//! The escapes of JSON strings, taken away: `\n`, `\"`, `\\`, `\/`, `\u0041`, `\ud83d\ude00`.
 
-use super::hex::nibble;
+use super::lane::{Output, Step};
+use super::probe::Symbol;
 
-/// Undoes JSON escapes byte by byte.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Decoder {
-    state: State,
-    /// The first half of a character outside the basic plane.
-    high: Option<u16>,
+/// An escape under way. What turns out to be none is passed on as it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Json {
+    held: Output,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-enum State {
-    #[default]
-    Text,
-    Backslash,
-    Unicode {
-        digits: u8,
-        value: u16,
-    },
+/// What a beginning of an escape is.
+enum Escape {
+    /// It goes on.
+    Begun,
+    /// It stands for this.
+    Char(char),
+    /// It goes wrong at its last byte.
+    Broken,
 }
 
-impl Decoder {
-    /// Takes a byte; `emit` gets what it comes to, and whether an escape was undone.
-    pub(super) fn take(&mut self, byte: u8, mut emit: impl FnMut(u8, bool)) {
-        match self.state {
-            State::Text if byte == b'\\' => self.state = State::Backslash,
-            State::Text => emit(byte, false),
-            State::Backslash => {
-                self.state = State::Text;
-                match byte {
-                    b'n' => emit(b'\n', true),
-                    b't' => emit(b'\t', true),
-                    b'r' => emit(b'\r', true),
-                    b'b' => emit(8, true),
-                    b'f' => emit(12, true),
-                    b'"' | b'\\' | b'/' => emit(byte, true),
-                    b'u' => self.state = State::Unicode { digits: 0, value: 0 },
-                    _ => {
-                        emit(b'\\', false);
-                        emit(byte, false);
+impl Json {
+    pub(super) fn is_idle(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    pub(super) fn step(&mut self, symbol: Symbol) -> Step {
+        if self.is_idle() && symbol.byte != b'\\' {
+            return Step::Same;
+        }
+        let mut output = Output::default();
+        self.held.push(symbol);
+        loop {
+            match escape(self.held.bytes()) {
+                Escape::Begun => break,
+                Escape::Char(char) => {
+                    let url = self.held.symbols().any(|held| held.url);
+                    char.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| output.push(Symbol { byte, url }));
+                    self.held = Output::default();
+                    break;
+                }
+                Escape::Broken => {
+                    // What comes after may be the beginning of the next escape: the second half of a surrogate pair that
+                    // is none, or the last byte.
+                    let rest = match self.held.len() {
+                        8.. => 6,
+                        len => len - 1,
+                    };
+                    let held = std::mem::take(&mut self.held);
+                    held.symbols().take(rest).for_each(|symbol| output.push(symbol));
+                    let mut after = held.symbols().skip(rest);
+                    if after.clone().next().is_none_or(|first| first.byte != b'\\') {
+                        after.for_each(|symbol| output.push(symbol));
+                        break;
                     }
+                    after.by_ref().for_each(|symbol| self.held.push(symbol));
                 }
             }
-            State::Unicode { digits, value } => match nibble(byte) {
-                Some(digit) if digits == 3 => {
-                    self.state = State::Text;
-                    self.unit(value << 4 | u16::from(digit), emit);
-                }
-                Some(digit) => self.state = State::Unicode { digits: digits + 1, value: value << 4 | u16::from(digit) },
-                None => {
-                    self.finish(&mut emit);
-                    self.take(byte, emit);
-                }
-            },
         }
+        Step::Instead(output)
     }
 
-    /// Gives out an escape that did not become one.
-    pub(super) fn finish(&mut self, mut emit: impl FnMut(u8, bool)) {
-        match std::mem::take(&mut self.state) {
-            State::Text => {}
-            State::Backslash => emit(b'\\', false),
-            State::Unicode { digits, value } => {
-                emit(b'\\', false);
-                emit(b'u', false);
-                for digit in (0..digits).rev() {
-                    emit(b"0123456789abcdef"[usize::from(value >> (4 * digit) & 0xf)], false);
-                }
-            }
-        }
+    pub(super) fn finish(&mut self) -> Output {
+        std::mem::take(&mut self.held)
     }
+}
 
-    fn unit(&mut self, unit: u16, mut emit: impl FnMut(u8, bool)) {
-        let pair = self.high.take().map_or([unit, 0], |high| [high, unit]);
-        let units = if pair[1] == 0 { &pair[..1] } else { &pair[..] };
-        if (0xd800..0xdc00).contains(&unit) {
-            self.high = Some(unit);
-            return;
-        }
-        for character in char::decode_utf16(units.iter().copied()) {
-            let mut buffer = [0; 4];
-            for byte in character.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut buffer).bytes() {
-                emit(byte, true);
+fn escape(held: &[u8]) -> Escape {
+    match held {
+        [b'\\'] => Escape::Begun,
+        [b'\\', b'u', digits @ ..] => unicode(digits),
+        [b'\\', letter] => match letter {
+            b'"' | b'\\' | b'/' => Escape::Char(char::from(*letter)),
+            b'b' => Escape::Char('\u{8}'),
+            b'f' => Escape::Char('\u{c}'),
+            b'n' => Escape::Char('\n'),
+            b'r' => Escape::Char('\r'),
+            b't' => Escape::Char('\t'),
+            _ => Escape::Broken,
+        },
+        _ => Escape::Broken,
+    }
+}
+
+/// What follows `\u`: four digits, and for the first half of a surrogate pair another escape of the second half.
+fn unicode(rest: &[u8]) -> Escape {
+    let Some(first) = rest.get(..4) else {
+        return if rest.iter().all(u8::is_ascii_hexdigit) { Escape::Begun } else { Escape::Broken };
+    };
+    let Some(first) = code_unit(first) else { return Escape::Broken };
+    let tail = &rest[4..];
+    match first {
+        0xd800..0xdc00 => {
+            let prefix = &tail[..tail.len().min(2)];
+            if !b"\\u".starts_with(prefix) {
+                return Escape::Broken;
+            }
+            match tail.get(2..).unwrap_or_default() {
+                digits @ [_, _, _, _] => match code_unit(digits) {
+                    Some(second @ 0xdc00..0xe000) => {
+                        let code = 0x10000 + ((u32::from(first) - 0xd800) << 10) + (u32::from(second) - 0xdc00);
+                        char::from_u32(code).map_or(Escape::Broken, Escape::Char)
+                    }
+                    _ => Escape::Broken,
+                },
+                digits if digits.iter().all(u8::is_ascii_hexdigit) => Escape::Begun,
+                _ => Escape::Broken,
             }
         }
+        unit => char::from_u32(u32::from(unit)).map_or(Escape::Broken, Escape::Char),
     }
+}
+
+fn code_unit(digits: &[u8]) -> Option<u16> {
+    digits.iter().try_fold(0, |unit, &digit| Some(unit << 4 | char::from(digit).to_digit(16)? as u16))
 }

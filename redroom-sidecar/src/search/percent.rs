@@ -1,45 +1,52 @@
-//! Undoes percent-encoding: `%41` is `A`, `+` is a space. What only looks like an escape stands for itself.
+//! Percent-encoding taken away, and `+` read as a space.
 
-use super::hex::nibble;
+use super::lane::{Output, Step};
+use super::probe::Symbol;
 
-/// Undoes percent-encoding byte by byte.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Decoder {
-    #[default]
-    Text,
-    Percent,
-    Digit(u8),
+/// A `%` and its first digit under way. What turns out to be none is passed on as it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Percent {
+    held: Output,
 }
 
-impl Decoder {
-    /// Takes a byte; `emit` gets what it comes to, and whether an escape was undone.
-    pub(super) fn take(&mut self, byte: u8, mut emit: impl FnMut(u8, bool)) {
-        match (*self, nibble(byte)) {
-            (Decoder::Percent, Some(_)) => *self = Decoder::Digit(byte),
-            (Decoder::Digit(high), Some(low)) => {
-                *self = Decoder::Text;
-                emit(nibble(high).unwrap_or_default() << 4 | low, true);
+impl Percent {
+    pub(super) fn is_idle(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    pub(super) fn step(&mut self, symbol: Symbol) -> Step {
+        if self.is_idle() && symbol.byte != b'%' {
+            return Step::Same;
+        }
+        let digit = char::from(symbol.byte).to_digit(16);
+        let first = self.held.bytes().get(1).and_then(|&byte| char::from(byte).to_digit(16));
+        let mut output = Output::default();
+        match (self.held.len(), first, digit) {
+            (1, _, Some(_)) => self.held.push(symbol),
+            (2, Some(first), Some(second)) => {
+                self.held = Output::default();
+                output.push(Symbol { byte: (first << 4 | second) as u8, url: true });
             }
             _ => {
-                self.finish(&mut emit);
-                match byte {
-                    b'%' => *self = Decoder::Percent,
-                    b'+' => emit(b' ', true),
-                    _ => emit(byte, false),
+                output = std::mem::take(&mut self.held);
+                match symbol.byte {
+                    b'%' => self.held.push(symbol),
+                    _ => output.push(symbol),
                 }
             }
         }
+        Step::Instead(output)
     }
 
-    /// Gives out an escape that did not become one.
-    pub(super) fn finish(&mut self, mut emit: impl FnMut(u8, bool)) {
-        match std::mem::take(self) {
-            Decoder::Text => {}
-            Decoder::Percent => emit(b'%', false),
-            Decoder::Digit(digit) => {
-                emit(b'%', false);
-                emit(digit, false);
-            }
-        }
+    pub(super) fn finish(&mut self) -> Output {
+        std::mem::take(&mut self.held)
+    }
+}
+
+/// A form's `+`, unless it was percent-encoded.
+pub(super) fn plus(symbol: Symbol) -> Step {
+    match symbol {
+        Symbol { byte: b'+', url: false } => Step::Instead(Output::of(Symbol { byte: b' ', url: true })),
+        _ => Step::Same,
     }
 }

@@ -1,97 +1,191 @@
-//! Takes values out of text, in every form in which they would be found.
+//! Secrets taken out of text, in every encoding that the search knows.
 
-use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, MatchKind};
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_encode};
+use aho_corasick::PatternID;
+use serde::de::IgnoredAny;
 
-use super::hex;
+use super::Encoding;
+use super::lane::Lanes;
+use super::patterns::Patterns;
+use super::probe::Sink;
 
-/// What stands where a value stood.
 const REDACTED: &str = "[redacted]";
 
-/// Values shorter than this, in bytes, are left alone: they would take innocent text along.
-const SHORTEST: usize = 4;
-
-/// What a lenient encoder leaves as it is.
-const LENIENT: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'#')
-    .add(b'%')
-    .add(b'&')
-    .add(b'+')
-    .add(b'<')
-    .add(b'=')
-    .add(b'>')
-    .add(b'?')
-    .add(b'`');
-
-/// Replaces each value in `text`, and its usual encodings, with `[redacted]`; of values that overlap, the longest. JSON text
-/// stays JSON text.
+/// The text with each of `values` in it replaced by `[redacted]`, in every encoding that
+/// [`find_secrets`](super::find_secrets) knows. Values that overlap go together. JSON stays JSON.
 ///
 /// ```
 /// use redroom_sidecar::search::redact_secrets;
 ///
-/// assert_eq!(redact_secrets("Bearer sk-12345678!", ["sk-12345678"]), "Bearer [redacted]!");
+/// let text = redact_secrets("key sk-12345678, in hex 736b2d3132333435363738", ["sk-12345678"]);
+/// assert_eq!(text, "key [redacted], in hex [redacted]");
 /// ```
 pub fn redact_secrets<V: AsRef<[u8]>>(text: &str, values: impl IntoIterator<Item = V>) -> String {
-    let mut forms: Vec<Vec<u8>> = values
+    let unnamed: Arc<str> = Arc::from("");
+    let patterns = Patterns::new(values.into_iter().map(|value| (unnamed.clone(), value)));
+    redact(&patterns, text)
+}
+
+pub(super) fn redact(patterns: &Patterns, text: &str) -> String {
+    let mut spans: Vec<_> = occurrences(patterns, text.as_bytes())
         .into_iter()
-        .filter(|value| value.as_ref().len() >= SHORTEST)
-        .flat_map(|value| forms(value.as_ref()))
+        .map(|(end, pattern)| start_of(patterns, text.as_bytes(), end, pattern)..end)
         .collect();
-    forms.sort();
-    forms.dedup();
-    if forms.is_empty() {
+    if spans.is_empty() {
         return text.to_owned();
     }
-    // A set that cannot be compiled is too large to be held; then nothing of the text is given out.
-    let Ok(patterns) = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&forms) else {
-        return REDACTED.to_owned();
+    snap(text, &mut spans);
+    let redacted = replace(text, &spans, |_| REDACTED.to_owned());
+    if !is_json(text) || is_json(&redacted) {
+        return redacted;
+    }
+    // A number, or a piece of structure: a string has to stand in its place.
+    let redacted = replace_scalars(text, &spans);
+    if is_json(&redacted) { redacted } else { format!("\"{REDACTED}\"") }
+}
+
+/// Every place where a pattern ends, in order.
+fn occurrences(patterns: &Patterns, bytes: &[u8]) -> Vec<(usize, PatternID)> {
+    struct Ends {
+        offset: usize,
+        found: Vec<(usize, PatternID)>,
+    }
+    impl Sink for Ends {
+        fn found(&mut self, pattern: PatternID, _encoding: Encoding) {
+            self.found.push((self.offset, pattern));
+        }
+    }
+    if patterns.is_empty() {
+        return Vec::new();
+    }
+    let mut lanes = Lanes::new(patterns);
+    let mut ends = Ends { offset: 0, found: Vec::new() };
+    for &byte in bytes {
+        ends.offset += 1;
+        lanes.step(patterns, byte, &mut ends);
+    }
+    lanes.finish(patterns, &mut ends);
+    ends.found.sort();
+    ends.found.dedup();
+    ends.found
+}
+
+/// The last place from which on the bytes before `end` still hold the pattern.
+fn start_of(patterns: &Patterns, bytes: &[u8], end: usize, pattern: PatternID) -> usize {
+    let holds = |start: usize| occurrences(patterns, &bytes[start..end]).contains(&(end - start, pattern));
+    let mut length = patterns.len_of(pattern).min(end);
+    while length < end && !holds(end - length) {
+        length = (length * 2).min(end);
+    }
+    let (mut holding, mut missing) = (end - length, end);
+    while holding + 1 < missing {
+        let middle = holding.midpoint(missing);
+        if holds(middle) {
+            holding = middle;
+        } else {
+            missing = middle;
+        }
+    }
+    holding
+}
+
+/// Widens spans to whole characters and whole JSON escapes, and joins those that overlap.
+fn snap(text: &str, spans: &mut Vec<Range<usize>>) {
+    spans.sort_by_key(|span| span.start);
+    let mut joined: Vec<Range<usize>> = Vec::new();
+    for span in spans.drain(..) {
+        match joined.last_mut() {
+            Some(last) if span.start < last.end => last.end = last.end.max(span.end),
+            _ => joined.push(span),
+        }
+    }
+    let mut atoms = atoms(text).peekable();
+    for span in joined {
+        while atoms.next_if(|atom| atom.end <= span.start).is_some() {}
+        let mut snapped = span;
+        while let Some(atom) = atoms.next_if(|atom| atom.start < snapped.end) {
+            snapped.start = snapped.start.min(atom.start);
+            snapped.end = snapped.end.max(atom.end);
+        }
+        match spans.last_mut() {
+            Some(last) if snapped.start < last.end => last.end = last.end.max(snapped.end),
+            _ => spans.push(snapped),
+        }
+    }
+}
+
+/// The parts of a text that cannot be cut without changing what is beside the cut.
+fn atoms(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    let bytes = text.as_bytes();
+    let unicode = move |at: usize| {
+        let escape = bytes.get(at..at + 6)?;
+        (escape.starts_with(b"\\u") && escape[2..].iter().all(u8::is_ascii_hexdigit)).then_some(escape)
     };
-    patterns.replace_all(text, &vec![REDACTED; forms.len()])
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let char = text[at..].chars().next()?;
+        let start = at;
+        at += match (char, unicode(at)) {
+            ('\\', Some(first)) => {
+                let high = matches!(first[2..4], [b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B']);
+                if high && unicode(at + 6).is_some() { 12 } else { 6 }
+            }
+            ('\\', None) => 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8),
+            _ => char.len_utf8(),
+        };
+        Some(start..at)
+    })
 }
 
-/// The forms of a value that an encoder would write.
-fn forms(value: &[u8]) -> Vec<Vec<u8>> {
-    let lower = hex::pattern(value);
-    let mut forms = vec![value.to_vec(), lower.to_ascii_uppercase(), lower];
-    forms.push(percent_encode(value, NON_ALPHANUMERIC).to_string().into_bytes());
-    forms.push(percent_encode(value, LENIENT).to_string().into_bytes());
-    for engine in [&STANDARD, &URL_SAFE] {
-        forms.push(engine.encode(value).into_bytes());
+fn replace(text: &str, spans: &[Range<usize>], with: impl Fn(&Range<usize>) -> String) -> String {
+    let mut replaced = String::with_capacity(text.len());
+    let mut end = 0;
+    for span in spans {
+        replaced.push_str(&text[end..span.start]);
+        replaced.push_str(&with(span));
+        end = span.end;
     }
-    for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
-        forms.push(engine.encode(value).into_bytes());
-    }
-    if let Cow::Borrowed(text) = String::from_utf8_lossy(value)
-        && let Ok(json) = serde_json::to_string(text)
-    {
-        forms.push(json.as_bytes()[1..json.len() - 1].to_vec());
-    }
-    forms
+    replaced.push_str(&text[end..]);
+    replaced
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_goes_in_each_of_its_forms() {
-        let value = "k3y/with+\"quotes\"";
-        let json = serde_json::json!({ "a": value, "b": STANDARD.encode(value) }).to_string();
-        let clean = redact_secrets(&json, [value]);
-        assert_eq!(clean, r#"{"a":"[redacted]","b":"[redacted]"}"#);
-        let encoded = percent_encode(value.as_bytes(), NON_ALPHANUMERIC).to_string();
-        assert_eq!(redact_secrets(&format!("x={encoded}&y"), [value]), "x=[redacted]&y");
+/// As [`replace`], where a span outside of strings takes its whole number, and a string stands in its place.
+fn replace_scalars(text: &str, spans: &[Range<usize>]) -> String {
+    let in_number = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    let bytes = text.as_bytes();
+    let mut strings = vec![false; spans.len()];
+    let mut quoted = false;
+    let mut next = 0;
+    for atom in atoms(text) {
+        while next < spans.len() && spans[next].start <= atom.start {
+            strings[next] = quoted;
+            next += 1;
+        }
+        quoted ^= text[atom] == *"\"";
     }
-
-    #[test]
-    fn of_values_that_overlap_the_longest_goes_and_text_without_any_stays() {
-        assert_eq!(redact_secrets("abcdefgh abcd", ["abcd", "abcdefgh"]), "[redacted] [redacted]");
-        assert_eq!(redact_secrets("nothing here", ["abcdefgh", ""]), "nothing here");
+    let mut widened: Vec<(Range<usize>, bool)> = Vec::new();
+    for (span, &string) in spans.iter().zip(&strings) {
+        let mut span = span.clone();
+        if !string {
+            span.start -= bytes[..span.start].iter().rev().take_while(|byte| in_number(byte)).count();
+            span.end += bytes[span.end..].iter().take_while(|byte| in_number(byte)).count();
+        }
+        match widened.last_mut() {
+            Some((last, _)) if span.start < last.end => last.end = last.end.max(span.end),
+            _ => widened.push((span, string)),
+        }
     }
+    let spans: Vec<_> = widened.iter().map(|(span, _)| span.clone()).collect();
+    replace(text, &spans, |span| {
+        let string = widened.iter().any(|(widened, string)| widened == span && *string);
+        if string { REDACTED.to_owned() } else { format!("\"{REDACTED}\"") }
+    })
+}
+
+/// Whether the text is a JSON object or array, or several.
+fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[', '"'])
+        && serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>().all(|value| value.is_ok())
 }

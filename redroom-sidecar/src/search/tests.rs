@@ -1,210 +1,222 @@
+//! What the search has to find, and what it must not.
+
+mod forms;
+mod properties;
+mod speed;
+
 use ::base64::Engine as _;
-use ::base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
-use proptest::prelude::*;
+use ::base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-use super::*;
+use super::Encoding::{self, Base64, CaseInsensitive, Hex, Plain, Url};
+use super::{SecretSet, find_secrets, redact_secrets};
 
-const TOKEN: &str = "PLATYPUS-7731";
+const SECRET: &str = "PLATYPUS-7731";
 
-fn found(stream: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Vec<Encoding> {
-    let stream = stream.as_ref();
-    let set = SecretSet::new([("token", value.as_ref())]);
-    let mut whole: Vec<Encoding> = set.search(stream).iter().map(|found| found.encoding).collect();
-    whole.sort();
-    let mut bytewise = set.scanner();
-    for byte in stream {
-        bytewise.feed(std::slice::from_ref(byte));
+/// What is found of one secret; the same for every cut of the text into two chunks, and for single bytes.
+fn found(secret: impl AsRef<[u8]>, text: impl AsRef<[u8]>) -> Vec<Encoding> {
+    let set = SecretSet::new([("it", secret)]);
+    let text = text.as_ref();
+    let whole = set.search(text);
+    let chunkings = (0..=text.len()).map(|cut| vec![&text[..cut], &text[cut..]]);
+    for chunks in chunkings.take(400).chain([text.chunks(1).collect()]) {
+        let mut scanner = set.scanner();
+        chunks.iter().for_each(|chunk| scanner.feed(chunk));
+        assert_eq!(
+            scanner.finish(),
+            whole,
+            "cut into {:?}",
+            chunks.iter().map(|chunk| chunk.len()).collect::<Vec<_>>()
+        );
     }
-    let mut cut: Vec<Encoding> = bytewise.finish().iter().map(|found| found.encoding).collect();
-    cut.sort();
-    assert_eq!(whole, cut, "the cut of the chunks must not matter");
-    whole
+    let mut encodings: Vec<_> = whole.into_iter().map(|found| found.encoding).collect();
+    encodings.sort();
+    encodings
 }
 
-fn hex(value: &[u8]) -> String {
-    value.iter().map(|byte| format!("{byte:02x}")).collect()
+fn wrapped(text: &str, columns: usize, line_end: &str) -> String {
+    let lines: Vec<_> = text.as_bytes().chunks(columns).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    lines.join(line_end)
 }
 
-fn wrapped(text: &str, columns: usize, end: &str) -> String {
-    text.as_bytes().chunks(columns).map(|line| std::str::from_utf8(line).unwrap()).collect::<Vec<_>>().join(end)
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The lines of a private key: 4 KiB of letters that look like chance.
+fn private_key() -> String {
+    let mut state = 7_u32;
+    let body: String = (0..4096)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            char::from(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[(state >> 26) as usize])
+        })
+        .collect();
+    format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", wrapped(&body, 64, "\n"))
 }
 
 #[test]
-fn each_disguise_is_named_and_none_is_named_for_another() {
-    let b64 = STANDARD.encode(format!("API_TOKEN={TOKEN}\n"));
-    for (stream, expected) in [
-        (format!("a {TOKEN} b"), vec![Encoding::Plain]),
-        (TOKEN.to_lowercase(), vec![Encoding::CaseInsensitive]),
-        (format!("{TOKEN} {}", TOKEN.to_lowercase()), vec![Encoding::Plain, Encoding::CaseInsensitive]),
-        ("PLATYPUS%2D7731".to_owned(), vec![Encoding::Url]),
-        ("%50%4c%41%54%59%50%55%53%2d%37%37%33%31".to_owned(), vec![Encoding::Url]),
-        (hex(TOKEN.as_bytes()), vec![Encoding::Hex]),
-        (hex(TOKEN.as_bytes()).to_uppercase(), vec![Encoding::Hex]),
-        (b64.clone(), vec![Encoding::Base64]),
-        ("PLATYPUS-7732".to_owned(), vec![]),
-        ("PLATYPUS 7731".to_owned(), vec![]),
-        (format!("PLATYPUS-%37731{}", ""), vec![Encoding::Url]),
-    ] {
-        assert_eq!(found(&stream, TOKEN), expected, "{stream}");
-    }
+fn nothing_is_found_in_nothing() {
+    assert!(SecretSet::new([("empty", ""), ("blank", " \n")]).is_empty());
+    assert_eq!(find_secrets("anything at all", [("empty", "")]), []);
+    assert_eq!(found(SECRET, ""), []);
+    assert_eq!(found(SECRET, "PLATYPUS-773 PLATYPUS-7732 LATYPUS-7731"), []);
 }
 
 #[test]
-fn base64_is_found_at_every_offset_in_both_alphabets_wrapped_or_not() {
-    let secret = "p/ssw?rd~>>with<~every?sixbit-letter~~~";
-    for before in 0..4 {
-        for after in 0..4 {
-            let text = format!("{}{secret}{}", "x".repeat(before), "y".repeat(after));
-            for encoded in [
-                STANDARD.encode(&text),
-                STANDARD_NO_PAD.encode(&text),
-                URL_SAFE.encode(&text),
-                URL_SAFE_NO_PAD.encode(&text),
-            ] {
-                for stream in [
-                    encoded.clone(),
-                    wrapped(&encoded, 76, "\n"),
-                    wrapped(&encoded, 19, "\r\n"),
-                    serde_json::to_string(&wrapped(&encoded, 19, "\n")).unwrap(),
-                    percent_encode(encoded.as_bytes(), NON_ALPHANUMERIC).to_string(),
-                    percent_encode(wrapped(&encoded, 19, "\r\n").as_bytes(), NON_ALPHANUMERIC).to_string(),
-                ] {
-                    assert_eq!(found(&stream, secret), [Encoding::Base64], "{before} {after} {stream}");
-                }
-            }
-        }
-    }
+fn secrets_that_overlap_are_all_found() {
+    let secrets =
+        [("long", "token-abcdefgh-12345678"), ("inner", "abcdefgh"), ("tail", "12345678"), ("next", "345678-zzzz")];
+    let text = "token-abcdefgh-12345678-zzzz";
+    let names = |text: &str| find_secrets(text, secrets).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(names(text), ["inner", "long", "next", "tail"]);
+    assert_eq!(names(&hex(text.as_bytes())), ["inner", "long", "next", "tail"]);
+    assert_eq!(names(&STANDARD.encode(text)), ["inner", "long", "next", "tail"]);
 }
 
 #[test]
-fn hex_is_found_with_the_separators_that_tools_write() {
-    let digits = hex(TOKEN.as_bytes());
-    let pairs: Vec<&str> = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap()).collect();
-    for stream in [
-        wrapped(&digits, 10, "\n"),
-        wrapped(&digits, 15, "\n"),
-        pairs.join(":"),
-        pairs.join(" "),
-        pairs.join("-"),
-        pairs.iter().map(|pair| format!("\\x{pair}")).collect(),
-        pairs.iter().map(|pair| format!("0x{pair}, ")).collect(),
-        serde_json::to_string(&wrapped(&digits, 8, "\n")).unwrap(),
-    ] {
-        assert_eq!(found(&stream, TOKEN), [Encoding::Hex], "{stream}");
+fn equal_values_are_found_under_each_name() {
+    let secrets = [("a", "same-value"), ("b", "same-value"), ("c", "SAME-value")];
+    assert_eq!(
+        find_secrets("same-value", secrets),
+        [("a".into(), Plain), ("b".into(), Plain), ("c".into(), CaseInsensitive)]
+    );
+}
+
+#[test]
+fn neighbours_in_value_are_told_apart_in_every_encoding() {
+    let secrets = [("one", "PLATYPUS-7731"), ("two", "PLATYPUS-7732"), ("zero", "QLATYPUS-7731")];
+    for padding in ["", "a", "ab"] {
+        let text = format!("{padding}PLATYPUS-7731");
+        assert_eq!(find_secrets(STANDARD.encode(&text), secrets), [("one".into(), Base64)]);
+        assert_eq!(find_secrets(hex(text.as_bytes()), secrets), [("one".into(), Hex)]);
     }
 }
 
 #[test]
-fn a_hex_digit_zero_at_the_very_end_counts() {
-    let secret = "ends in a null nibble: p";
-    assert!(hex(secret.as_bytes()).ends_with('0'));
-    assert_eq!(found(hex(secret.as_bytes()), secret), [Encoding::Hex]);
-    assert_eq!(found(format!("{}}}", hex(secret.as_bytes())), secret), [Encoding::Hex]);
+fn a_match_is_told_once_with_its_first_end() {
+    let text = format!("a {SECRET} b {SECRET} c {}", hex(SECRET.as_bytes()));
+    let matches = SecretSet::new([("it", SECRET)]).search(text.as_bytes());
+    assert_eq!(
+        matches.iter().map(|found| (found.encoding, found.offset)).collect::<Vec<_>>(),
+        [(Plain, 15), (Hex, 60)]
+    );
 }
 
 #[test]
-fn json_escapes_hide_nothing() {
-    let key = "-----BEGIN KEY-----\nab\"c\\d/é\u{1f980}\t-----END KEY-----\n";
-    let json = serde_json::json!({ "content": key }).to_string();
-    assert_eq!(found(&json, key), [Encoding::Plain]);
-    let escaped: String = key.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
-    assert_eq!(found(&escaped, key), [Encoding::Plain]);
-}
-
-#[test]
-fn a_secret_with_signs_of_its_own_is_found_in_a_form() {
-    let secret = "a+b c%d=é&f";
-    for form in [
-        percent_encode(secret.as_bytes(), NON_ALPHANUMERIC).to_string(),
-        percent_encode(secret.as_bytes(), NON_ALPHANUMERIC).to_string().replace("%20", "+"),
-    ] {
-        assert_eq!(found(&form, secret), [Encoding::Url], "{form}");
-    }
-    assert_eq!(found(secret, secret), [Encoding::Plain]);
-}
-
-#[test]
-fn overlapping_secrets_are_each_found() {
-    let set = SecretSet::new([
-        ("whole", "abcdefgh-ijklmnop"),
-        ("part", "defgh-ij"),
-        ("next", "mnop1234"),
-        ("same", "defgh-ij"),
-    ]);
-    let names: Vec<String> =
-        set.search(b"abcdefgh-ijklmnop1234").iter().map(|found| found.secret.to_string()).collect();
-    assert_eq!(names, ["part", "same", "whole", "next"]);
-}
-
-#[test]
-fn a_long_name_in_one_stream_is_found_once() {
-    let set = SecretSet::new([("token", TOKEN)]);
-    assert_eq!(set.search(format!("{TOKEN}{TOKEN}{TOKEN}").as_bytes()).len(), 1);
-}
-
-#[test]
-fn a_name_is_searched_over_its_label_ends() {
-    let set = SecretSet::new([("token", "a secret that is too long for one label of a name")]);
-    let digits = hex(b"a secret that is too long for one label of a name");
-    let name = format!("{}.{}.t.redroom.test", &digits[..60], &digits[60..]);
-    let found: Vec<Encoding> = set.search_name(name.as_bytes()).iter().map(|found| found.encoding).collect();
-    assert_eq!(found, [Encoding::Hex]);
+fn a_match_shows_before_the_stream_ends() {
+    let mut scanner = SecretSet::new([("it", SECRET)]).scanner();
+    scanner.feed(b"PLATYPUS");
+    assert!(scanner.matches().is_empty());
+    scanner.feed(b"-7731");
+    assert_eq!(scanner.matches().len(), 1);
 }
 
 #[test]
 fn a_thousand_secrets_are_told_apart() {
-    let secrets: Vec<(String, String)> = (0..1000).map(|n| (format!("s{n}"), format!("canary-{n:06}-value"))).collect();
-    let set = SecretSet::new(secrets.iter().map(|(name, value)| (name, value)));
+    let secrets: Vec<_> = (0..1000).map(|n| (format!("s{n}"), format!("token-{:08x}-{n:04}", n * 1_654_435))).collect();
+    let set = SecretSet::new(secrets.clone());
     for (name, value) in secrets.iter().step_by(97) {
-        let matches = set.search(STANDARD.encode(format!("--{value}")).as_bytes());
-        assert_eq!(matches.len(), 1);
-        assert_eq!(&*matches[0].secret, name);
+        for (text, encoding) in [
+            (value.clone(), Plain),
+            (value.to_uppercase(), CaseInsensitive),
+            (value.replace('-', "%2D"), Url),
+            (hex(value.as_bytes()), Hex),
+            (URL_SAFE_NO_PAD.encode(format!("x{value}y")), Base64),
+        ] {
+            let matches = set.search(text.as_bytes());
+            assert_eq!(matches.len(), 1, "{text}: {matches:?}");
+            assert_eq!((&*matches[0].secret, matches[0].encoding), (&**name, encoding));
+        }
     }
 }
 
 #[test]
-fn no_secret_at_all_finds_nothing() {
-    assert!(SecretSet::new::<&str, &str>([]).search(b"anything").is_empty());
-    assert!(SecretSet::new([("empty", "")]).search(b"anything").is_empty());
+fn debug_output_shows_no_secret() {
+    let set = SecretSet::new([("name", SECRET)]);
+    let mut scanner = set.scanner();
+    scanner.feed(SECRET.as_bytes());
+    let debug = format!("{set:?} {scanner:?} {:?}", scanner.matches());
+    assert!(!debug.contains(SECRET), "{debug}");
 }
 
-/// One way to write a value down.
-fn encoded(value: &[u8], way: u8, before: &[u8], after: &[u8]) -> (Vec<u8>, Encoding) {
-    let around = |middle: Vec<u8>| [before, &middle, after].concat();
-    match way {
-        0 => (around(value.to_vec()), Encoding::Plain),
-        1 => (around(hex(value).into_bytes()), Encoding::Hex),
-        2 => (around(value.iter().flat_map(|byte| format!("%{byte:02X}").into_bytes()).collect()), Encoding::Url),
-        _ => (STANDARD.encode(around(value.to_vec())).into_bytes(), Encoding::Base64),
-    }
+#[test]
+fn a_dns_name_is_searched_with_dots_and_joined() {
+    let set = SecretSet::new([("it", SECRET)]);
+    let search = |name: &str| {
+        let labels: Vec<_> = name.split('.').collect();
+        set.search_name(&labels).into_iter().map(|found| found.encoding).collect::<Vec<_>>()
+    };
+    assert_eq!(search("PLATYPUS-7731.t.redroom.test"), [Plain]);
+    assert_eq!(search("platypus-7731.t.redroom.test"), [CaseInsensitive]);
+    assert_eq!(search("platy.pus-77.31.t.redroom.test"), [CaseInsensitive]);
+    assert_eq!(search("504c41545950555.32d37373331.t.redroom.test"), [Hex], "cut in the middle of a pair");
+    assert_eq!(search("504c4154595055532d37.373331.t.redroom.test"), [Hex]);
+    assert_eq!(search("UExBVFlQV.VMtNzczMQ.t.redroom.test"), [Base64]);
+    assert_eq!(search("docs.redroom.test"), []);
 }
 
-proptest! {
+mod redaction {
+    use super::*;
+
     #[test]
-    fn what_was_hidden_is_found_wherever_it_was_and_however_it_was_cut(
-        value in proptest::collection::vec(any::<u8>(), 8..40),
-        way in 0u8..4,
-        before in "[a-zA-Z=&{\": ]{0,30}",
-        after in "[g-zG-Z=&{\": ]{0,30}",
-        cut in 1usize..20,
-    ) {
-        // Neighbours that are digits or escapes themselves would be part of another reading.
-        let before = format!("{before}|");
-        let after = format!("|{after}");
-        let (stream, encoding) = encoded(&value, way, before.as_bytes(), after.as_bytes());
-        let set = SecretSet::new([("token", &value)]);
-        let mut scanner = set.scanner();
-        for chunk in stream.chunks(cut) {
-            scanner.feed(chunk);
+    fn every_encoding_is_replaced() {
+        let base64 = STANDARD.encode(format!("TOKEN={SECRET}\n"));
+        let text = format!("a {SECRET} b platypus-7731 c PLATYPUS%2d7731 d {} e {base64}", hex(SECRET.as_bytes()));
+        let redacted = redact_secrets(&text, [SECRET]);
+        assert_eq!(find_secrets(&redacted, [("it", SECRET)]), []);
+        assert!(redacted.starts_with("a [redacted] b [redacted] c [redacted] d [redacted] e VE9LRU49"), "{redacted}");
+    }
+
+    #[test]
+    fn longer_values_go_before_their_parts() {
+        assert_eq!(
+            redact_secrets("x abcdefgh-12345678 y abcdefgh z", ["abcdefgh", "abcdefgh-12345678"]),
+            "x [redacted] y [redacted] z"
+        );
+        assert_eq!(redact_secrets("<abcdefghijklmnop>", ["abcdefghijk", "fghijklmnop"]), "<[redacted]>");
+        assert_eq!(redact_secrets("abcdefghabcdefgh", ["abcdefgh"]), "[redacted][redacted]");
+    }
+
+    #[test]
+    fn text_without_secrets_stays_as_it_is() {
+        for text in ["", "caf\u{e9} \\u00e9 %41 \u{1f600}", "{\"a\": 1}"] {
+            assert_eq!(redact_secrets(text, [SECRET]), text);
+            assert_eq!(redact_secrets(text, [""]), text);
         }
-        let found: Vec<Encoding> = scanner.finish().iter().map(|found| found.encoding).collect();
-        prop_assert!(found.contains(&encoding), "{found:?}");
     }
 
     #[test]
-    fn noise_holds_nothing(noise in proptest::collection::vec(any::<u8>(), 0..2000)) {
-        let set = SecretSet::new([("token", "a value that noise does not hold")]);
-        prop_assert!(set.search(&noise).is_empty());
+    fn json_stays_json() {
+        let value = "n\"ew\\line\n\u{1f600}12345678";
+        let documents = [
+            (serde_json::json!({"a": value, "b": [value, 1]}).to_string(), value),
+            (r#"{"a": "\ud83d\ude00n\"ew\\line\n\ud83d\ude0012345678\ud83d\ude00"}"#.to_owned(), value),
+            (r#"{"a": "\nsecret12"}"#.to_owned(), "nsecret12"),
+            (r#"{"a": "\u00e9-secret1"}"#.to_owned(), "e9-secret1"),
+            (r#"{"a": "secret12\"quoted"}"#.to_owned(), "secret12\\"),
+            (r#"{"pin": 12345678, "more": [1234567890]}"#.to_owned(), "12345678"),
+            (r#"{"pin": {"a": 1, "b": 2}}"#.to_owned(), r#""a": 1, "b""#),
+            ("{\"a\":\"secret12\"}\n{\"a\":12345678}\n".to_owned(), "12345678"),
+        ];
+        for (text, value) in documents {
+            let redacted = redact_secrets(&text, [value]);
+            let valid =
+                serde_json::Deserializer::from_str(&redacted).into_iter::<serde_json::Value>().all(|v| v.is_ok());
+            assert!(valid, "{text} -> {redacted}");
+            assert!(redacted.contains("[redacted]"), "{text} -> {redacted}");
+            assert_eq!(find_secrets(&redacted, [("it", value)]), [], "{text} -> {redacted}");
+        }
+        assert_eq!(
+            redact_secrets(r#"{"pin": 12345678, "b": "x 12345678"}"#, ["12345678"]),
+            r#"{"pin": "[redacted]", "b": "x [redacted]"}"#
+        );
+    }
+
+    #[test]
+    fn a_long_key_is_replaced_quickly_enough() {
+        let key = private_key();
+        let text = format!("{}\n{}", STANDARD.encode(&key), serde_json::json!(key));
+        let redacted = redact_secrets(&text, [&key]);
+        assert!(redacted.len() < 64, "{redacted}");
     }
 }

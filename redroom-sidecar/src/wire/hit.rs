@@ -148,3 +148,14 @@ pub enum Part {
     /// The body, or a datagram's content.
     Body,
 }
+
+impl std::fmt::Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Part::Host => "host",
+            Part::Target => "target",
+            Part::Headers => "headers",
+            Part::Body => "body",
+        })
+    }
+}

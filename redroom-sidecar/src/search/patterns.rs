@@ -1,0 +1,140 @@
+//! What is searched for: the forms of each secret's value, compiled into two automata that number them alike.
+//!
+//! Knows values; not how a stream is read.
+
+use std::sync::Arc;
+
+use aho_corasick::automaton::{Automaton, StateID};
+use aho_corasick::nfa::{contiguous, noncontiguous};
+use aho_corasick::{Anchored, MatchKind, PatternID};
+
+/// The secrets of a run. A pattern is one form of one secret's value.
+pub(super) struct Patterns {
+    /// By secret.
+    names: Vec<Arc<str>>,
+    /// By pattern: whose it is, and its length in bytes.
+    forms: Vec<Form>,
+    exact: Tracker,
+    folded: Tracker,
+}
+
+struct Form {
+    secret: usize,
+    len: usize,
+}
+
+impl Patterns {
+    pub(super) fn new<V: AsRef<[u8]>>(secrets: impl IntoIterator<Item = (Arc<str>, V)>) -> Self {
+        let mut names = Vec::new();
+        let mut forms = Vec::new();
+        let mut values = Vec::new();
+        for (name, value) in secrets {
+            for value in variants(value.as_ref()) {
+                forms.push(Form { secret: names.len(), len: value.len() });
+                values.push(value);
+            }
+            names.push(name);
+        }
+        let exact = Tracker::new(&values);
+        values.iter_mut().for_each(|value| value.make_ascii_lowercase());
+        Patterns { names, forms, exact, folded: Tracker::new(&values) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
+    pub(super) fn secrets(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(super) fn secret_of(&self, pattern: PatternID) -> usize {
+        self.forms[pattern.as_usize()].secret
+    }
+
+    pub(super) fn len_of(&self, pattern: PatternID) -> usize {
+        self.forms[pattern.as_usize()].len
+    }
+
+    pub(super) fn name(&self, secret: usize) -> &Arc<str> {
+        &self.names[secret]
+    }
+
+    /// Tells `A` from `a`.
+    pub(super) fn exact(&self) -> &Tracker {
+        &self.exact
+    }
+
+    /// Wants bytes in lower case.
+    pub(super) fn folded(&self) -> &Tracker {
+        &self.folded
+    }
+}
+
+/// The forms in which a value stands for itself: without white space around it and, where it has several lines, with
+/// every kind of line end that terminals, shells and HTTP clients make of a line feed.
+fn variants(value: &[u8]) -> Vec<Vec<u8>> {
+    let value = value.trim_ascii();
+    if value.is_empty() {
+        return Vec::new();
+    }
+    let lines: Vec<&[u8]> =
+        value.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
+    let mut variants = vec![value.to_vec()];
+    if lines.len() > 1 {
+        for line_end in [&b"\n"[..], b"\r\n", b" ", b""] {
+            let variant = lines.join(line_end);
+            if !variants.contains(&variant) {
+                variants.push(variant);
+            }
+        }
+    }
+    variants
+}
+
+/// An automaton that is walked by hand, a byte at a time.
+pub(super) struct Tracker {
+    automaton: contiguous::NFA,
+    start: StateID,
+    /// Whether a byte leads away from the start.
+    first: [bool; 256],
+}
+
+impl Tracker {
+    fn new(values: &[Vec<u8>]) -> Self {
+        // Below the limit of 2^31 bytes that the crate names, building does not fail; values are held in memory already.
+        let loose = noncontiguous::Builder::new()
+            .match_kind(MatchKind::Standard)
+            .prefilter(false)
+            .build(values)
+            .expect("secrets stay below two gigabytes");
+        let automaton =
+            contiguous::Builder::new().build_from_noncontiguous(&loose).expect("secrets stay below two gigabytes");
+        let start = automaton.start_state(Anchored::No).expect("unanchored search is the default");
+        let first = std::array::from_fn(|byte| automaton.next_state(Anchored::No, start, byte as u8) != start);
+        Tracker { automaton, start, first }
+    }
+
+    #[inline]
+    pub(super) fn start(&self) -> StateID {
+        self.start
+    }
+
+    #[inline]
+    pub(super) fn next(&self, state: StateID, byte: u8) -> StateID {
+        if state == self.start && !self.first[usize::from(byte)] {
+            return state;
+        }
+        self.automaton.next_state(Anchored::No, state, byte)
+    }
+
+    #[inline]
+    pub(super) fn is_match(&self, state: StateID) -> bool {
+        self.automaton.is_match(state)
+    }
+
+    /// The patterns that end in a state for which [`Tracker::is_match`] holds: all of them, shorter ones too.
+    pub(super) fn ends(&self, state: StateID) -> impl Iterator<Item = PatternID> + '_ {
+        (0..self.automaton.match_len(state)).map(move |index| self.automaton.match_pattern(state, index))
+    }
+}

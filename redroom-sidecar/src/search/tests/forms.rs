@@ -1,0 +1,210 @@
+//! Tables of forms, encoding by encoding.
+
+use super::*;
+
+#[test]
+fn plain_and_folded_case_are_told_apart() {
+    assert_eq!(found(SECRET, format!("xx{SECRET}yy")), [Plain]);
+    assert_eq!(found(SECRET, "xxplatypus-7731yy"), [CaseInsensitive]);
+    assert_eq!(found(SECRET, "PLATYPUS-7731 Platypus-7731"), [Plain, CaseInsensitive]);
+    assert_eq!(found("12345678", "12345678"), [Plain]);
+}
+
+#[test]
+fn odd_bytes_in_a_secret_are_no_obstacle() {
+    for secret in [
+        "100%41 sure",
+        "a+b c+d+e%2B",
+        "tail-percent%",
+        "tail-digit%4",
+        "back\\slash\\n",
+        "back\\\\slash\\u0041",
+        "trail\\",
+        "quote\"'s \t tab",
+        "line one\nline two",
+        "caf\u{e9} \u{1f600} na\u{ef}ve",
+        "key=a=b==",
+        "a/b/c/d/e",
+        "0x50:4c 41-54",
+    ] {
+        assert_eq!(found(secret, format!("\"{secret}\"")), [Plain], "{secret}");
+        assert_eq!(found(secret, secret), [Plain], "{secret}");
+        let json = serde_json::json!({"k": secret}).to_string();
+        assert_eq!(found(secret, &json), [Plain], "{json}");
+        let twice = serde_json::json!({"k": json}).to_string();
+        assert_eq!(found(secret, &twice), [Plain], "{twice}");
+        let thrice = serde_json::json!({"k": twice}).to_string();
+        assert_eq!(found(secret, &thrice), [Plain], "{thrice}");
+        let url: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        assert_eq!(found(secret, &url), [Url], "{url}");
+        let form: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+        let mut expected = vec![Url];
+        if form.contains(secret) {
+            // A `%` at the end stays where it was.
+            expected.insert(0, Plain);
+        }
+        assert_eq!(found(secret, format!("a={form}&b=1")), expected, "{form}");
+        assert_eq!(found(secret, hex(secret.as_bytes())), [Hex], "{secret}");
+        assert_eq!(found(secret, STANDARD.encode(secret)), [Base64], "{secret}");
+    }
+}
+
+#[test]
+fn json_escapes_are_transport() {
+    let secret = "a\"b\\c/d\u{e9}\u{1f600}\n";
+    for json in [
+        r#"a\"b\\c/dé😀\n"#,
+        r#"a\"b\\c\/d\u00e9\ud83d\ude00\n"#,
+        r#"\u0061\u0022\u0062\u005C\u0063\u002f\u0064\u00E9\uD83D\uDE00"#,
+        r#"\ud83da\"b\\c\/d\u00e9\ud83d\ude00"#,
+        r#"\u00a\"b\\c\/d\u00e9\ud83d\ude00"#,
+        r#"\ud83d\u00a\"b\\c\/d\u00e9\ud83d\ude00\u"#,
+        r#"\ud83d\ud83da\"b\\c\/d\u00e9\ud83d\ude00\u"#,
+        r#"\qa\"b\\c\/d\u00e9\ud83d\ude00\"#,
+    ] {
+        assert_eq!(found(secret, json), [Plain], "{json}");
+    }
+}
+
+#[test]
+fn percent_encoding_is_found_in_part_and_whole() {
+    for text in [
+        "PLATYPUS%2D7731",
+        "%50LATYPUS-7731",
+        "PLATYPUS-773%31",
+        "%50%4c%41%54%59%50%55%53%2d%37%37%33%31",
+        "PLATYPUS%252D7731",
+        "%%50LATYPUS%2D7731",
+        "%4%50LATYPUS-7731",
+    ] {
+        assert_eq!(found(SECRET, text), [Url], "{text}");
+    }
+    assert_eq!(found(SECRET, "platypus%2d7731"), [Url]);
+    assert_eq!(found("my secret words", "q=my+secret%20words"), [Url]);
+    assert_eq!(found("my secret words", "q=my+secret+words"), [Url]);
+    assert_eq!(found("my+secret+words", "q=my+secret+words"), [Plain]);
+    assert_eq!(found(SECRET, r#"{"url":"https:\/\/t.redroom.test\/?k=PLATYPUS%2D7731"}"#), [Url]);
+    // JSON in a form.
+    assert_eq!(found("two\nlines ok", "payload=%7B%22a%22%3A%22two%5Cnlines+ok%22%7D"), [Url]);
+}
+
+#[test]
+fn a_plain_secret_beside_percent_encoding_is_plain_only() {
+    assert_eq!(found(SECRET, "a=%20PLATYPUS-7731%20&b=+PLATYPUS-7731+"), [Plain]);
+    assert_eq!(found(SECRET, r#"\n\"PLATYPUS-7731\"\n%41"#), [Plain]);
+}
+
+#[test]
+fn hex_is_found_in_every_notation() {
+    let pairs = |separator: &str, upper: bool| {
+        let pairs: Vec<_> =
+            SECRET.bytes().map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") }).collect();
+        pairs.join(separator)
+    };
+    for separator in ["", ":", " ", "\n", "-", "\\x", "0x", ", ", ",0x", ", 0x", ",\n    0x", "\r\n", "\t", "."] {
+        for upper in [false, true] {
+            for (before, after) in [
+                ("", ""),
+                ("0x", ""),
+                ("\\x", "\""),
+                ("a", "b"),
+                ("ab ", " cd"),
+                ("x", "x"),
+                ("5 ", "0x"),
+                ("k=f", "f"),
+            ] {
+                let text = format!("{before}{}{after}", pairs(separator, upper));
+                assert_eq!(found(SECRET, &text), [Hex], "{text}");
+            }
+        }
+    }
+    let json = serde_json::json!({"dump": pairs("\\x", false)}).to_string();
+    assert_eq!(found(SECRET, json), [Hex]);
+    let long = "a secret that is longer than one line of a dump is wide, so it wraps";
+    for line_end in ["\n", "\r\n", "\\n", "\\r\\n", "%0A", "\n  "] {
+        assert_eq!(found(long, wrapped(&hex(format!("pad{long}pad").as_bytes()), 60, line_end)), [Hex], "{line_end:?}");
+    }
+    // `od -An -tx1`
+    assert_eq!(found(SECRET, " 50 4c 41 54 59 50\n 55 53 2d 37 37 33 31 0a\n"), [Hex]);
+    assert_eq!(found(SECRET, "504c 4154 5950 5553 2d37 3733 31"), [Hex]);
+    assert_eq!(found(SECRET, "50%3A4c%3A41%3A54%3A59%3A50%3A55%3A53%3A2d%3A37%3A37%3A33%3A31"), [Hex]);
+}
+
+#[test]
+fn other_digits_are_no_hex() {
+    for text in [
+        "504c4154595055532d373733",
+        "504c41545950555 32d37373331",
+        "504c4154g595055532d37373331",
+        "504c4154595055532d37373332",
+    ] {
+        assert_eq!(found(SECRET, text), [], "{text}");
+    }
+}
+
+#[test]
+fn base64_is_found_at_every_offset_in_either_alphabet() {
+    // Characters of both alphabets, at each offset.
+    for secret in [SECRET, "12345678", "\u{fb}\u{ff}\u{fe}???>>>~~~", "secret?>secret?>"] {
+        for before in 0..6 {
+            for after in 0..4 {
+                let text = format!("{}{secret}{}", &"key=: "[..before], &";\n}\n"[..after]);
+                for encoded in [STANDARD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
+                    let in_path = format!("/x/{encoded}/y");
+                    let in_query: String = url::form_urlencoded::byte_serialize(encoded.as_bytes()).collect();
+                    for form in [encoded, in_path, format!("k={in_query}")] {
+                        assert_eq!(found(secret, &form), [Base64], "{text:?} as {form}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn base64_is_found_when_it_is_wrapped() {
+    let long = "a secret that is longer than one line of base64 is wide, so that it has to wrap somewhere?>?>";
+    for columns in [64, 76] {
+        for line_end in ["\n", "\r\n", "\\n", "\\r\\n", "%0A", "%0D%0A", "\n  ", "\r\n\t"] {
+            for before in 0..3 {
+                let encoded = STANDARD.encode(format!("{}{long}", &"abc"[..before]));
+                let text = wrapped(&encoded, columns, line_end);
+                assert_eq!(found(long, &text), [Base64], "{text}");
+                let escaped = serde_json::json!({"data": text}).to_string().replace('/', "\\/");
+                assert_eq!(found(long, &escaped), [Base64], "{escaped}");
+            }
+        }
+    }
+}
+
+#[test]
+fn base64_in_other_case_is_another_text() {
+    let encoded = STANDARD.encode(SECRET);
+    assert_eq!(found(SECRET, encoded.to_lowercase()), []);
+    assert_eq!(found(SECRET, encoded.to_uppercase()), []);
+    assert_eq!(found(SECRET, &encoded[..encoded.len() - 4]), []);
+}
+
+#[test]
+fn a_private_key_is_found_however_it_was_sent() {
+    let key = private_key();
+    let encoded = STANDARD.encode(&key);
+    let percent: String = url::form_urlencoded::byte_serialize(key.as_bytes()).collect();
+    for (text, encoding) in [
+        (key.clone(), Plain),
+        (key.trim_end().to_owned(), Plain),
+        (key.replace('\n', "\r\n"), Plain),
+        (key.replace('\n', ""), Plain),
+        (key.replace('\n', " "), Plain),
+        (serde_json::json!({"key": key}).to_string(), Plain),
+        (percent, Url),
+        (encoded.clone(), Base64),
+        (wrapped(&encoded, 76, "\n"), Base64),
+        (wrapped(&encoded, 64, "\r\n"), Base64),
+        (serde_json::json!({"key": wrapped(&encoded, 76, "\n")}).to_string(), Base64),
+        (wrapped(&hex(key.as_bytes()), 60, "\n"), Hex),
+    ] {
+        let matches = find_secrets(&text, [("key", &key)]);
+        assert_eq!(matches, [("key".into(), encoding)], "{}", &text[..100]);
+    }
+}
