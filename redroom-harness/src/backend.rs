@@ -4,6 +4,8 @@
 //! A backend knows nothing of models, pages, guards or secrets. What it is given are paths, bytes, commands and limits;
 //! what it gives back are bytes and exits. Everything that comes out of a sandbox is hostile.
 
+pub mod docker;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 use std::path::PathBuf;

@@ -1,0 +1,227 @@
+//! Takes files out of a container as archives, and shows them one by one. Nothing is unpacked, nothing followed.
+//!
+//! An archive is written by the engine out of a tree that the agent has built: how many entries, how large, with which
+//! names is its choice. Hence the limits. What lies beyond them is reported as missed, never left out silently.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
+use bytes::{Buf, Bytes};
+use futures_util::{Stream, StreamExt};
+use tokio::sync::mpsc;
+use tokio::task::{block_in_place, spawn_blocking};
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::engine::{Engine, failed, status};
+use super::untar::{Member, Members, What};
+use crate::backend::{CollectedEntry, CollectedKind, Visitor};
+use crate::error::{Error, Result};
+
+/// The most that is read of one root: sparse files come out as the zeros that they stand for.
+const ARCHIVE_LIMIT: u64 = 4 * 1024 * 1024 * 1024;
+const ENTRIES_LIMIT: u64 = 1_000_000;
+/// When an engine that sends nothing is given up.
+const SILENCE: Duration = Duration::from_secs(60);
+const CHUNKS_AHEAD: usize = 16;
+
+/// Shows `visitor` what lies at `root` and below.
+pub(crate) async fn collect(engine: &Engine, container: &str, root: &str, visitor: &mut dyn Visitor) -> Result<()> {
+    let Some(mut archive) = Download::open(engine, container, root).await? else { return Ok(()) };
+    // On this very thread, for the visitor is borrowed; the download goes on on others.
+    let shown = block_in_place(|| show(&mut archive, root, Limits::DEFAULT, visitor));
+    archive.verdict(shown, root)
+}
+
+/// A file's content; `None` where there is no regular file.
+pub(crate) async fn read_file(engine: &Engine, container: &str, path: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+    let Some(mut archive) = Download::open(engine, container, path).await? else { return Ok(None) };
+    let owned = path.to_owned();
+    let reading = spawn_blocking(move || {
+        let mut members = Members::new(&mut archive);
+        let read = match members.next() {
+            Ok(Some(Member { what: What::File(size), .. })) if size > limit => Err(too_large(&owned, size, limit)),
+            Ok(Some(Member { what: What::File(_), .. })) => {
+                let mut content = Vec::new();
+                Ok(members.content().read_to_end(&mut content).map(|_| Some(content)))
+            }
+            Ok(_) => Ok(Ok(None)),
+            Err(error) => Ok(Err(error)),
+        };
+        read.and_then(|read| archive.verdict(read, &owned))
+    });
+    reading.await.map_err(|error| broken(path, &io::Error::other(error)))?
+}
+
+/// How much of an archive is shown.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    bytes: u64,
+    entries: u64,
+}
+
+impl Limits {
+    const DEFAULT: Limits = Limits { bytes: ARCHIVE_LIMIT, entries: ENTRIES_LIMIT };
+}
+
+/// Shows the members of an archive of `root`.
+fn show(archive: impl Read, root: &str, limits: Limits, visitor: &mut dyn Visitor) -> io::Result<()> {
+    // The engine names members from the last part of the path on.
+    let root = root.trim_end_matches('/');
+    let parent = root.rfind('/').map_or("", |at| &root[..at]);
+    let mut members = Members::new(Bounded { source: archive, left: limits.bytes, exhausted: false });
+    let mut shown = 0;
+    let ended = loop {
+        let member = match members.next() {
+            Ok(Some(member)) => member,
+            Ok(None) => return Ok(()),
+            Err(error) => break error,
+        };
+        if shown == limits.entries {
+            visitor.missed(
+                root.as_bytes(),
+                &format!("it has more than {} entries; the rest was not collected", limits.entries),
+            );
+            return Ok(());
+        }
+        shown += 1;
+        match entry(parent, member) {
+            Ok(entry) => {
+                if let Err(error) = visitor.entry(&entry, &mut members.content()) {
+                    break error;
+                }
+            }
+            Err(path) => visitor.missed(&path, "its name leads out of the place that was collected"),
+        }
+    };
+    if members.source().exhausted {
+        let gib = limits.bytes as f64 / f64::from(1 << 30);
+        visitor.missed(root.as_bytes(), &format!("it holds more than {gib:.1} GiB; the rest was not collected"));
+        return Ok(());
+    }
+    Err(ended)
+}
+
+/// A member as an entry with an absolute path; its path alone where that leads elsewhere.
+fn entry(parent: &str, member: Member) -> Result<CollectedEntry, Vec<u8>> {
+    let absolute = |name: &[u8]| {
+        let name = name.strip_suffix(b"/").unwrap_or(name);
+        let inside =
+            !name.is_empty() && name.split(|byte| *byte == b'/').all(|part| !matches!(part, b"" | b"." | b".."));
+        inside.then(|| [parent.as_bytes(), b"/", name].concat())
+    };
+    let Some(path) = absolute(&member.path) else { return Err(member.path) };
+    let kind = match member.what {
+        What::File(size) => CollectedKind::File(size),
+        What::Folder => CollectedKind::Folder,
+        What::Symlink(target) => CollectedKind::Symlink(target),
+        What::HardLink(target) => match absolute(&target) {
+            Some(target) => CollectedKind::HardLink(target),
+            None => return Err(path),
+        },
+        What::Fifo => CollectedKind::Special("fifo"),
+        What::Device => CollectedKind::Special("device"),
+    };
+    Ok(CollectedEntry { path, kind, mode: member.mode, uid: member.uid, gid: member.gid })
+}
+
+/// Reads so much and no more, and remembers that there was more.
+struct Bounded<R> {
+    source: R,
+    left: u64,
+    exhausted: bool,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        if most == 0 && !buffer.is_empty() {
+            self.exhausted = true;
+            return Err(io::Error::other("the archive is larger than what is collected"));
+        }
+        let read = self.source.read(&mut buffer[..most])?;
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// An archive on its way here: read on a blocking thread while it comes in.
+struct Download {
+    chunks: mpsc::Receiver<Result<Bytes>>,
+    current: Bytes,
+    failure: Option<Error>,
+    _pump: AbortOnDropHandle<()>,
+}
+
+impl Download {
+    /// `None` if there is nothing at this path.
+    async fn open(engine: &Engine, container: &str, path: &str) -> Result<Option<Self>> {
+        let options = DownloadFromContainerOptionsBuilder::new().path(path).build();
+        let mut stream = Box::pin(engine.docker.download_from_container(container, Some(options)));
+        let first = match next(&mut stream).await {
+            Some(Ok(chunk)) => chunk,
+            Some(Err(error)) if status(&error) == Some(404) => return Ok(None),
+            Some(Err(error)) => return Err(error),
+            None => Bytes::new(),
+        };
+        let (sender, chunks) = mpsc::channel(CHUNKS_AHEAD);
+        let pump = async move {
+            while let Some(chunk) = next(&mut stream).await {
+                let last = chunk.is_err();
+                if sender.send(chunk).await.is_err() || last {
+                    return;
+                }
+            }
+        };
+        let pump = AbortOnDropHandle::new(tokio::spawn(pump));
+        Ok(Some(Download { chunks, current: first, failure: None, _pump: pump }))
+    }
+
+    /// An error of reading is the download's own, if it had one.
+    fn verdict<T>(self, read: io::Result<T>, path: &str) -> Result<T> {
+        match (read, self.failure) {
+            (Ok(value), _) => Ok(value),
+            (Err(_), Some(failure)) => Err(failure),
+            (Err(error), None) => Err(broken(path, &error)),
+        }
+    }
+}
+
+async fn next(
+    stream: &mut (impl Stream<Item = Result<Bytes, bollard::errors::Error>> + Unpin),
+) -> Option<Result<Bytes>> {
+    const WHAT: &str = "take files out of a sandbox";
+    match timeout(SILENCE, stream.next()).await {
+        Ok(chunk) => chunk.map(|chunk| chunk.map_err(|error| failed(WHAT, error))),
+        Err(_) => Some(Err(failed(WHAT, bollard::errors::Error::RequestTimeoutError))),
+    }
+}
+
+impl Read for Download {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.current.is_empty() {
+            match self.chunks.blocking_recv() {
+                Some(Ok(chunk)) => self.current = chunk,
+                Some(Err(failure)) => {
+                    let error = io::Error::other(failure.to_string());
+                    self.failure = Some(failure);
+                    return Err(error);
+                }
+                None => return Ok(0),
+            }
+        }
+        let taken = self.current.len().min(buffer.len());
+        buffer[..taken].copy_from_slice(&self.current[..taken]);
+        self.current.advance(taken);
+        Ok(taken)
+    }
+}
+
+fn too_large(path: &str, size: u64, limit: u64) -> Error {
+    Error::redroom("read_output_too_large", format!("{path} has {size} bytes, more than the {limit} that are read"))
+}
+
+fn broken(path: &str, error: &io::Error) -> Error {
+    Error::backend("collect_failed", format!("cannot collect {path}: {error}"))
+}
