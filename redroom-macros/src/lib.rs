@@ -1,1 +1,41 @@
-//! macros
+//! The `#[redroom::attack]` attribute. Use it through the `redroom` crate, where it is documented.
+//!
+//! Three steps: the arguments and the function are parsed, all mistakes collected, the registration written. The function
+//! is kept whatever is wrong, so that one mistake gives one error.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod diagnostics;
+mod expand;
+mod map;
+mod paths;
+mod planting;
+mod signature;
+mod templates;
+mod urls;
+
+#[cfg(test)]
+mod tests;
+
+use proc_macro2::TokenStream;
+
+/// Registers an attack; documented where the `redroom` crate exports it.
+#[proc_macro_attribute]
+pub fn attack(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    attack_tokens(args.into(), item.into()).into()
+}
+
+fn attack_tokens(args: TokenStream, item: TokenStream) -> TokenStream {
+    let mut diagnostics = diagnostics::Diagnostics::default();
+    let args = args::Args::parse(args, &mut diagnostics);
+    planting::check(&args, &mut diagnostics);
+    let function = match signature::Function::parse(item.clone(), &mut diagnostics) {
+        Ok(function) => function,
+        Err(error) => {
+            diagnostics.push(error);
+            return expand::kept(&item, diagnostics);
+        }
+    };
+    expand::attack(&args, &function, diagnostics)
+}

@@ -1,0 +1,113 @@
+//! What the attribute leaves behind: the function as it was, and its registration, through paths of the facade only.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt as _;
+
+use crate::args::{Args, Built, Form, ItemValue, Setter, Setting};
+use crate::diagnostics::Diagnostics;
+use crate::signature::{Function, Ignore, ShouldPanic};
+
+/// The item as it was, and what is wrong with it.
+pub(crate) fn kept(item: &TokenStream, diagnostics: Diagnostics) -> TokenStream {
+    let errors = diagnostics.into_compile_errors();
+    quote! { #item #errors }
+}
+
+/// The function, and its registration or what is wrong. An attack that is not registered is never called; that says the
+/// error already, so no lint needs to.
+pub(crate) fn attack(args: &Args, function: &Function, diagnostics: Diagnostics) -> TokenStream {
+    let item = &function.item;
+    if !diagnostics.is_empty() {
+        return kept(&quote! { #[allow(dead_code)] #item }, diagnostics);
+    }
+    let root = args.root.as_ref().map_or_else(|| quote!(::redroom), ToTokens::to_token_stream);
+    let registration = registration(&root, args, function);
+    let conditions = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    quote! {
+        #item
+
+        #(#conditions)*
+        const _: () = {
+            #root::private::inventory::submit! { #registration }
+        };
+    }
+}
+
+fn registration(root: &TokenStream, args: &Args, function: &Function) -> TokenStream {
+    let ident = &function.item.sig.ident;
+    let name = ident.unraw().to_string();
+    let ignore = match &function.ignore {
+        Ignore::No => quote!(No),
+        Ignore::Yes => quote!(Yes),
+        Ignore::Because(why) => quote!(Because(#why)),
+    };
+    let should_panic = match &function.should_panic {
+        ShouldPanic::No => quote!(No),
+        ShouldPanic::Yes => quote!(Yes),
+        ShouldPanic::With(text) => quote!(With(#text)),
+    };
+    let settings = args.settings.iter().map(|setting| call(root, setting));
+    let run = Ident::new("run", Span::mixed_site());
+    let attack = quote_spanned!(function.argument_span()=> #ident(#run));
+    let outcome = quote_spanned!(function.output_span()=> #root::private::Outcome::into_result);
+    quote! {
+        #root::private::Registration {
+            name: ::core::concat!(::core::module_path!(), "::", #name),
+            file: ::core::file!(),
+            line: ::core::line!(),
+            ignore: #root::private::Ignore::#ignore,
+            should_panic: #root::private::ShouldPanic::#should_panic,
+            options: || #root::RunOptions::new() #(#settings)*,
+            body: |#run| ::std::boxed::Box::pin(async move { #outcome(#attack.await) }),
+        }
+    }
+}
+
+fn call(root: &TokenStream, Setting { key, value }: &Setting) -> TokenStream {
+    let argument = match value {
+        Form::Expr(expr) => expr.to_token_stream(),
+        Form::Off => {
+            let off = Ident::new(&format!("no_{key}"), key.span());
+            return quote!(.#off());
+        }
+        Form::Items(literal) => {
+            let (collection, one) = if key == "pages" { ("Pages", "Page") } else { ("Files", "File") };
+            let collection = Ident::new(collection, Span::call_site());
+            let entries = literal.entries.iter().map(|item| {
+                let (path, value) = (&item.key, item_value(root, one, &item.value));
+                quote!(.with(#path, #value))
+            });
+            quote!(#root::#collection::new() #(#entries)*)
+        }
+        Form::Secrets(literal) => {
+            let entries = literal.entries.iter().map(|secret| {
+                let (name, value) = (&secret.name, &secret.value);
+                quote!(.with(#name, #value))
+            });
+            quote!(#root::Secrets::new() #(#entries)*)
+        }
+        Form::Built(Built { type_name, constructor, start, setters }) => {
+            let type_name = Ident::new(type_name, Span::call_site());
+            let constructor = Ident::new(constructor, Span::call_site());
+            let setters = setters.iter().map(set);
+            quote!(#root::#type_name::#constructor(#start) #(#setters)*)
+        }
+    };
+    quote!(.#key(#argument))
+}
+
+fn item_value(root: &TokenStream, one: &str, value: &ItemValue) -> TokenStream {
+    match value {
+        ItemValue::Plain(expr) => expr.to_token_stream(),
+        ItemValue::Built { body, setters } => {
+            let one = Ident::new(one, Span::call_site());
+            let setters = setters.iter().map(set);
+            quote!(#root::#one::new(#body) #(#setters)*)
+        }
+    }
+}
+
+fn set(Setter { name, arguments }: &Setter) -> TokenStream {
+    quote!(.#name(#(#arguments),*))
+}

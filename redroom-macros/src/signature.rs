@@ -1,0 +1,194 @@
+//! What an attack's function may look like, and the test attributes that it may carry.
+
+use proc_macro2::{Span, TokenStream};
+use syn::spanned::Spanned as _;
+use syn::{Attribute, Expr, FnArg, Item, ItemFn, Lit, LitStr, Meta, ReturnType, Token, Type};
+
+use crate::diagnostics::Diagnostics;
+
+/// An attack's function, without the test attributes that were taken over.
+pub(crate) struct Function {
+    pub(crate) item: ItemFn,
+    pub(crate) ignore: Ignore,
+    pub(crate) should_panic: ShouldPanic,
+}
+
+/// `#[ignore]`, with its reason.
+pub(crate) enum Ignore {
+    No,
+    Yes,
+    Because(LitStr),
+}
+
+/// `#[should_panic]`, with what the message must hold.
+pub(crate) enum ShouldPanic {
+    No,
+    Yes,
+    With(LitStr),
+}
+
+impl Function {
+    /// Reads the item. Its mistakes are collected; an item that is no function is the error.
+    pub(crate) fn parse(item: TokenStream, diagnostics: &mut Diagnostics) -> syn::Result<Self> {
+        let mut item: ItemFn = syn::parse2(item.clone()).map_err(|error| match syn::parse2::<Item>(item) {
+            Ok(other) => syn::Error::new(other.span(), "an attack is an async function: `async fn name(run: Run)`"),
+            Err(_) => error,
+        })?;
+        check(&item, diagnostics);
+        let (ignore, should_panic) = take_test_attributes(&mut item.attrs, diagnostics);
+        Ok(Function { item, ignore, should_panic })
+    }
+
+    /// Where the argument's type stands.
+    pub(crate) fn argument_span(&self) -> Span {
+        match self.item.sig.inputs.first() {
+            Some(FnArg::Typed(argument)) => argument.ty.span(),
+            _ => self.item.sig.ident.span(),
+        }
+    }
+
+    /// Where the return type stands.
+    pub(crate) fn output_span(&self) -> Span {
+        match &self.item.sig.output {
+            ReturnType::Type(_, output) => output.span(),
+            ReturnType::Default => self.item.sig.ident.span(),
+        }
+    }
+}
+
+fn check(item: &ItemFn, diagnostics: &mut Diagnostics) {
+    let signature = &item.sig;
+    if signature.asyncness.is_none() {
+        diagnostics.at(signature.fn_token.span, "an attack is an async function: write `async fn`");
+    }
+    for (span, what) in [
+        (signature.constness.map(|token| token.span()), "const"),
+        (signature.abi.as_ref().map(|abi| abi.span()), "extern"),
+    ]
+    .into_iter()
+    .filter_map(|(span, what)| Some((span?, what)))
+    {
+        diagnostics.at(span, format!("an attack cannot be `{what}`"));
+    }
+    if !signature.generics.params.is_empty() {
+        diagnostics.at(signature.generics.span(), "an attack cannot be generic: it is called by name");
+    }
+    if let Some(where_clause) = &signature.generics.where_clause {
+        diagnostics.at(where_clause.span(), "an attack cannot have a `where` clause");
+    }
+    check_inputs(item, diagnostics);
+    if let ReturnType::Type(_, output) = &signature.output
+        && matches!(&**output, Type::ImplTrait(_) | Type::Never(_) | Type::Reference(_))
+    {
+        diagnostics.at(output.span(), "an attack returns `()` or `Result<(), E>` with an `E` that can be displayed");
+    }
+}
+
+fn check_inputs(item: &ItemFn, diagnostics: &mut Diagnostics) {
+    let signature = &item.sig;
+    let mut inputs = signature.inputs.iter();
+    match inputs.next() {
+        None => diagnostics.at(signature.paren_token.span.join(), "an attack takes its run: write `run: Run`"),
+        Some(FnArg::Receiver(receiver)) => {
+            diagnostics.at(receiver.span(), "an attack is a function by itself, without `self`");
+            return;
+        }
+        Some(FnArg::Typed(argument)) => match &*argument.ty {
+            Type::Reference(reference) => {
+                diagnostics.at(reference.span(), "an attack takes its run by value: write `run: Run`");
+            }
+            Type::ImplTrait(implied) => diagnostics.at(implied.span(), "an attack takes a `Run`: write `run: Run`"),
+            _ => {}
+        },
+    }
+    for extra in inputs {
+        diagnostics.at(extra.span(), "an attack takes its run and nothing else");
+    }
+}
+
+fn take_test_attributes(attributes: &mut Vec<Attribute>, diagnostics: &mut Diagnostics) -> (Ignore, ShouldPanic) {
+    let mut ignore = Ignore::No;
+    let mut should_panic = ShouldPanic::No;
+    for attribute in std::mem::take(attributes) {
+        let result = if attribute.path().is_ident("ignore") {
+            read_ignore(&attribute).and_then(|read| match ignore {
+                Ignore::No => {
+                    ignore = read;
+                    Ok(())
+                }
+                _ => Err(syn::Error::new(attribute.span(), "`ignore` is given twice")),
+            })
+        } else if attribute.path().is_ident("should_panic") {
+            read_should_panic(&attribute).and_then(|read| match should_panic {
+                ShouldPanic::No => {
+                    should_panic = read;
+                    Ok(())
+                }
+                _ => Err(syn::Error::new(attribute.span(), "`should_panic` is given twice")),
+            })
+        } else {
+            let result = refuse_hidden_test_attribute(&attribute);
+            attributes.push(attribute);
+            result
+        };
+        if let Err(error) = result {
+            diagnostics.push(error);
+        }
+    }
+    (ignore, should_panic)
+}
+
+fn read_ignore(attribute: &Attribute) -> syn::Result<Ignore> {
+    match &attribute.meta {
+        Meta::Path(_) => Ok(Ignore::Yes),
+        Meta::NameValue(value) => match text(&value.value) {
+            Some(why) => Ok(Ignore::Because(why)),
+            None => Err(syn::Error::new(value.value.span(), "the reason is a string literal")),
+        },
+        Meta::List(_) => Err(syn::Error::new(attribute.span(), "write `#[ignore]` or `#[ignore = \"why\"]`")),
+    }
+}
+
+fn read_should_panic(attribute: &Attribute) -> syn::Result<ShouldPanic> {
+    let form =
+        || syn::Error::new(attribute.span(), "write `#[should_panic]` or `#[should_panic(expected = \"text\")]`");
+    match &attribute.meta {
+        Meta::Path(_) => Ok(ShouldPanic::Yes),
+        Meta::NameValue(value) => text(&value.value).map(ShouldPanic::With).ok_or_else(form),
+        Meta::List(list) => list
+            .parse_args_with(|input: syn::parse::ParseStream<'_>| {
+                let name: syn::Ident = input.parse()?;
+                input.parse::<Token![=]>()?;
+                let expected: LitStr = input.parse()?;
+                input.parse::<Option<Token![,]>>()?;
+                if name == "expected" { Ok(ShouldPanic::With(expected)) } else { Err(form()) }
+            })
+            .map_err(|_| form()),
+    }
+}
+
+/// A `cfg_attr` below this attribute has not been looked at yet, so that what it adds would be lost.
+fn refuse_hidden_test_attribute(attribute: &Attribute) -> syn::Result<()> {
+    let Meta::List(list) = &attribute.meta else { return Ok(()) };
+    let hides = list.path.is_ident("cfg_attr")
+        && list.tokens.clone().into_iter().any(
+            |token| matches!(&token, proc_macro2::TokenTree::Ident(name) if name == "ignore" || name == "should_panic"),
+        );
+    if hides {
+        return Err(syn::Error::new(
+            attribute.span(),
+            "put this above `#[redroom::attack]`, which would not see it here",
+        ));
+    }
+    Ok(())
+}
+
+fn text(expr: &Expr) -> Option<LitStr> {
+    match expr {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Str(text) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,27 @@
+async fn guarded(_: Run) {}
+const _: () = {
+    crate::testing::redroom::private::inventory::submit({
+        crate::testing::redroom::private::Registration {
+            name: ::core::concat!(::core::module_path!(), "::", "guarded"),
+            file: ::core::file!(),
+            line: ::core::line!(),
+            ignore: crate::testing::redroom::private::Ignore::Yes,
+            should_panic: crate::testing::redroom::private::ShouldPanic::Yes,
+            options: || {
+                crate::testing::redroom::RunOptions::new()
+                    .model(|request| async move { Reply::text("no") })
+                    .tool_call_check(
+                        crate::testing::redroom::ToolCallCheck::url(
+                                "https://guard.example/check",
+                            )
+                            .header("authorization", "Bearer x"),
+                    )
+            },
+            body: |run| ::std::boxed::Box::pin(async move {
+                crate::testing::redroom::private::Outcome::into_result(
+                    guarded(run).await,
+                )
+            }),
+        }
+    });
+};

@@ -1,0 +1,32 @@
+#[cfg(unix)]
+pub(crate) async fn r#loop(mut run: Run) {
+    run.send("go").await;
+}
+#[cfg(unix)]
+const _: () = {
+    ::redroom::private::inventory::submit({
+        ::redroom::private::Registration {
+            name: ::core::concat!(::core::module_path!(), "::", "loop"),
+            file: ::core::file!(),
+            line: ::core::line!(),
+            ignore: ::redroom::private::Ignore::Because("needs a gateway"),
+            should_panic: ::redroom::private::ShouldPanic::With("leaked"),
+            options: || {
+                ::redroom::RunOptions::new()
+                    .workspace(redroom::dir("tests/fixtures/calculator").with_secrets())
+                    .secrets(::redroom::Secrets::new())
+                    .agent(Shell::new())
+                    .model_proxy(
+                        ::redroom::ModelProxy::new("http://localhost:4000")
+                            .header("x-api-key", key()),
+                    )
+                    .no_tool_call_check()
+                    .limits(::redroom::Limits::new().memory("4g").cpus(1))
+                    .timeout(Duration::from_secs(60))
+            },
+            body: |run| ::std::boxed::Box::pin(async move {
+                ::redroom::private::Outcome::into_result(r#loop(run).await)
+            }),
+        }
+    });
+};
