@@ -5,5 +5,6 @@
 pub mod agent;
 pub mod backend;
 mod error;
+pub mod evidence;
 
 pub use error::{By, Call, Error, Result};
