@@ -8,11 +8,11 @@ mod error;
 #[allow(dead_code)]
 mod model;
 mod options;
-#[allow(dead_code)]
 mod outbound;
 pub mod planting;
 pub mod registry;
 mod run;
+pub mod evidence;
 
 pub use error::{By, Call, Error, Result};
 pub use model::{
