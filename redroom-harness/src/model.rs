@@ -10,6 +10,8 @@ mod function;
 mod proxy;
 mod script;
 mod sse;
+#[cfg(test)]
+mod tests;
 
 use async_trait::async_trait;
 use http::{HeaderMap, Method};
