@@ -6,11 +6,14 @@ pub mod agent;
 pub mod backend;
 mod error;
 #[allow(dead_code)]
+mod guard;
+#[allow(dead_code)]
 mod model;
 #[allow(dead_code)]
 mod outbound;
 
 pub use error::{By, Call, Error, Result};
+pub use guard::{Decision, IntoToolCallCheck, RecordedDecision, ToolCall, ToolCallCheck, UrlCheck};
 pub use model::{
     Answer, Block, Conversation, IntoModel, Message, Model, ModelProxy, Role, Script, Tool, ToolResult, ToolUse,
 };

@@ -23,6 +23,7 @@ pub use proxy::ModelProxy;
 pub use script::Script;
 
 pub(crate) use anthropic::MessagesApi;
+pub(crate) use function::panic_text;
 pub(crate) use proxy::NoModelAccess;
 
 use crate::error::{Error, Result};
