@@ -6,6 +6,8 @@ pub mod agent;
 pub mod backend;
 mod error;
 #[allow(dead_code)]
+mod guard;
+#[allow(dead_code)]
 mod model;
 mod options;
 mod outbound;
@@ -15,6 +17,7 @@ mod run;
 pub mod evidence;
 
 pub use error::{By, Call, Error, Result};
+pub use guard::{Decision, IntoToolCallCheck, RecordedDecision, ToolCall, ToolCallCheck, UrlCheck};
 pub use model::{
     Answer, Block, Conversation, IntoModel, Message, Model, ModelProxy, Role, Script, Tool, ToolResult, ToolUse,
 };

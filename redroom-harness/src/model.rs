@@ -10,6 +10,8 @@ mod function;
 mod proxy;
 mod script;
 mod sse;
+#[cfg(test)]
+mod tests;
 
 use async_trait::async_trait;
 use http::{HeaderMap, Method};
@@ -21,6 +23,7 @@ pub use proxy::ModelProxy;
 pub use script::Script;
 
 pub(crate) use anthropic::MessagesApi;
+pub(crate) use function::panic_text;
 pub(crate) use proxy::NoModelAccess;
 
 use crate::error::{Error, Result};

@@ -114,11 +114,11 @@ impl Conversation {
 
     /// The text of the last tool result in the whole conversation; empty if there is none.
     pub fn last_result(&self) -> &str {
-        let results = self.messages.iter().flat_map(|message| &message.blocks).filter_map(|block| match block {
+        let mut results = self.messages.iter().flat_map(|message| &message.blocks).filter_map(|block| match block {
             Block::ToolResult(result) => Some(result.text.as_str()),
             _ => None,
         });
-        results.last().unwrap_or_default()
+        results.next_back().unwrap_or_default()
     }
 
     /// The page, where this is the request in which the agent has a fetched page summed up before its model sees it.
