@@ -7,7 +7,6 @@ pub mod backend;
 mod error;
 #[allow(dead_code)]
 mod guard;
-#[allow(dead_code)]
 mod model;
 mod options;
 mod outbound;
