@@ -9,6 +9,7 @@ pub mod docker;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,7 +17,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::error::Result;
+use crate::error::{By, Error, Result};
+use crate::settings::BackendChoice;
 
 /// The agent's user and group in every sandbox.
 pub const AGENT_UID: u32 = 1000;
@@ -25,8 +27,31 @@ pub const HOME: &str = "/home/agent";
 /// The agent's working folder in every sandbox.
 pub const WORKSPACE: &str = "/workspace";
 /// The slot's own global addresses on `lo` (documentation ranges): resolvers ask for a family only when such an address exists.
-pub const SLOT_ADDRESSES: (Ipv4Addr, Ipv6Addr) =
-    (Ipv4Addr::new(192, 0, 2, 10), Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 0x10));
+pub const SLOT_ADDRESSES: (Ipv4Addr, Ipv6Addr) = redroom_sidecar::SLOT_ADDRESSES;
+
+/// The backend that was asked for, once it has said that it can do the job.
+///
+/// # Errors
+///
+/// `docker_unavailable`, and `sidecar_unavailable` where the program did not call `redroom::init()`.
+pub(crate) async fn choose(choice: BackendChoice) -> Result<Arc<dyn Backend>> {
+    if !crate::init::was_called() {
+        return Err(Error::new(
+            By::Sidecar,
+            "sidecar_unavailable",
+            "a slot's sidecar is this program started again, and it would not know: call `redroom::init()` first thing in \
+             `main`, or let `redroom::main!()` write `main`",
+        ));
+    }
+    let executable = std::env::current_exe().map_err(|error| {
+        Error::new(By::Sidecar, "sidecar_unavailable", format!("the running program cannot be found: {error}"))
+    })?;
+    let why = match choice {
+        BackendChoice::Docker => "asked for",
+        BackendChoice::Auto => "an engine answers",
+    };
+    Ok(Arc::new(docker::Docker::connect(&executable, why).await?))
+}
 
 /// What runs sandboxes.
 #[async_trait]
@@ -38,11 +63,23 @@ pub trait Backend: Send + Sync {
     /// `progress` gets a line now and then while something long is under way.
     async fn prepare(&self, program: &Program, progress: Progress<'_>) -> Result<Base>;
 
+    /// A file of what sandboxes start from, as it is before anything is placed; `None` where there is no regular file. At most
+    /// 16 MiB; asked of the backend once for each base and path.
+    async fn base_file(&self, base: &Base, path: &str) -> Result<Option<Vec<u8>>>;
+
     /// Opens a network namespace whose only inhabitant is a sidecar.
     async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot>;
 
     /// Removes what dead sessions left behind; live ones are left alone.
     async fn sweep(&self) -> Result<Swept>;
+
+    /// Removes whatever of this session is still there: the last thing that a session does.
+    async fn end_session(&self, session: &str) -> Result<()>;
+
+    /// The same, unless it was done within the last minute by whatever process: for the start of each of many.
+    async fn sweep_if_due(&self) -> Result<Swept> {
+        self.sweep().await
+    }
 }
 
 /// Gets a line of progress now and then.
@@ -81,7 +118,7 @@ pub struct ProgramFile {
 }
 
 /// What sandboxes start from; only the backend that made it can read it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Base(pub(crate) String);
 
 /// Which slot to open, and for whom.
@@ -183,8 +220,9 @@ pub enum Owner {
 /// One live sandbox.
 #[async_trait]
 pub trait Sandbox: Send + Sync {
-    /// Runs a command as the agent's user to its end, its time or its output limit; whatever ends it, none of the agent's
-    /// processes is left. What it prints goes to `sink` as it comes. Dropping the future kills the command, too.
+    /// Runs a command as the agent's user to its end, its time or its output limit. What it prints goes to `sink` as it comes.
+    /// When its time, the limit or a drop of the future ends it, all of the agent's processes are killed with it; when it ends by
+    /// itself, what it left in the background goes on: a server that one turn started is there in the next.
     async fn exec(&self, exec: Exec, sink: &mut dyn Sink) -> Result<ExecEnd>;
 
     /// A file's content; `None` where there is no regular file. An error with the code `read_output_too_large` past `limit`

@@ -1,8 +1,23 @@
-//! What a run left behind, computed on this side: nothing inside a sandbox is asked.
+//! Evidence: what happened, kept as it comes, and what a run came to.
+//!
+//! Facts are what the sidecar and this side saw; claims are the agent's own account. Nothing here judges.
 
 mod changes;
 mod diff;
+mod journal;
+mod log;
+mod result;
+mod store;
+mod tool_call;
 mod tree;
 
-pub use changes::{Change, ChangeKind, Changes, Collector, FoundSecret, Missed};
-pub use tree::{Baseline, EntryKind, Facts};
+pub use changes::{Change, ChangeKind, FoundSecret};
+pub use journal::ModelCall;
+pub use result::{AgentFacts, Artifacts, Place, RunResult, SCHEMA_VERSION, Sighting};
+pub use tool_call::RecordedToolCall;
+pub use tree::{EntryKind, Facts};
+
+pub(crate) use changes::{Changes, Collector};
+pub(crate) use journal::Journal;
+pub(crate) use store::{Store, folder_name};
+pub(crate) use tree::Baseline;

@@ -5,24 +5,48 @@
 pub mod agent;
 pub mod backend;
 mod error;
-#[allow(dead_code)]
+mod evidence;
+mod excerpt;
 mod guard;
+mod init;
+mod limits;
+mod link;
 mod model;
+mod nearest;
 mod options;
 mod outbound;
 pub mod planting;
+mod redroom;
 pub mod registry;
+mod report;
 mod run;
-pub mod evidence;
+mod runner;
+mod settings;
+mod slot;
+mod suite;
 
+pub use agent::{Agent, ClaudeCode, Shell, Turn};
 pub use error::{By, Call, Error, Result};
+pub use evidence::{
+    AgentFacts, Artifacts, Change, ChangeKind, EntryKind, Facts, FoundSecret, ModelCall, Place, RecordedToolCall,
+    RunResult, SCHEMA_VERSION, Sighting,
+};
 pub use guard::{Decision, IntoToolCallCheck, RecordedDecision, ToolCall, ToolCallCheck, UrlCheck};
+pub use init::init;
+pub use limits::Limits;
 pub use model::{
     Answer, Block, Conversation, IntoModel, Message, Model, ModelProxy, Role, Script, Tool, ToolResult, ToolUse,
 };
 pub use options::RunOptions;
 pub use planting::{Body, File, Files, Page, Pages, Secret, Secrets, canary, dir, unplanted};
-pub use run::Run;
+pub use redroom::Redroom;
+pub use redroom_sidecar::search::{Encoding, find_secrets, redact_secrets};
+pub use redroom_sidecar::wire::{DnsQuestion, Found, Hit, ModelRequest, Octets, Part, Protocol};
+pub use run::{ExecOutput, Run};
+pub use settings::DEFAULT_DOMAIN;
+pub use suite::Suite;
 
 #[doc(hidden)]
 pub use inventory;
+#[doc(hidden)]
+pub use runner::run as run_suite;

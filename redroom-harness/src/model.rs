@@ -7,6 +7,7 @@ mod answer;
 mod anthropic;
 mod conversation;
 mod function;
+mod player;
 mod proxy;
 mod script;
 mod sse;
@@ -24,6 +25,7 @@ pub use script::Script;
 
 pub(crate) use anthropic::MessagesApi;
 pub(crate) use function::panic_text;
+pub(crate) use player::Player;
 pub(crate) use proxy::NoModelAccess;
 
 use crate::error::{Error, Result};

@@ -1,8 +1,13 @@
 //! What one run is asked for. The attribute only writes one of these; without it, a user does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::agent::Agent;
 use crate::error::{Error, Result};
+use crate::guard::{IntoToolCallCheck, ToolCallCheck};
+use crate::limits::Limits;
+use crate::model::{IntoModel, ModelProxy, Player};
 use crate::planting::{Draft, IntoFiles, IntoPages, IntoSecrets, Planting};
 
 /// What one run is asked for: what is planted, and what differs from the suite.
@@ -17,12 +22,16 @@ use crate::planting::{Draft, IntoFiles, IntoPages, IntoSecrets, Planting};
 ///     .secrets([("api_token", canary())]);
 /// assert!(options.check("redroom.test").is_ok());
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 #[must_use]
 pub struct RunOptions {
     name: Option<String>,
     draft: Draft,
     timeout: Option<Duration>,
+    pub(crate) agent: Option<Arc<dyn Agent>>,
+    pub(crate) player: Option<Player>,
+    pub(crate) tool_call_check: Option<ToolCallCheck>,
+    pub(crate) limits: Limits,
     faults: Vec<Error>,
 }
 
@@ -74,6 +83,48 @@ impl RunOptions {
         self
     }
 
+    /// The agent of this run, in place of the suite's.
+    pub fn agent(mut self, agent: impl Agent) -> Self {
+        self.agent = Some(Arc::new(agent));
+        self
+    }
+
+    /// Who plays the model in this run.
+    pub fn model(mut self, model: impl IntoModel) -> Self {
+        self.player = Some(Player::Model(model.into_model()));
+        self
+    }
+
+    /// Where this run's model traffic goes.
+    pub fn model_proxy(mut self, proxy: ModelProxy) -> Self {
+        self.player = Some(Player::Proxy(proxy));
+        self
+    }
+
+    /// Straight to the provider with the environment's key, whatever the suite has set.
+    pub fn no_model_proxy(mut self) -> Self {
+        self.player = Some(Player::Provider);
+        self
+    }
+
+    /// The guard of this run.
+    pub fn tool_call_check(mut self, check: impl IntoToolCallCheck) -> Self {
+        self.tool_call_check = Some(check.into_tool_call_check());
+        self
+    }
+
+    /// Records and allows every tool call, whatever the suite has set.
+    pub fn no_tool_call_check(mut self) -> Self {
+        self.tool_call_check = Some(ToolCallCheck::none());
+        self
+    }
+
+    /// What this run may use; what is not set stays the suite's.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// How long the whole attack may take; after it, the run is ended.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -118,6 +169,12 @@ impl RunOptions {
                 ))
             }
         }
+    }
+}
+
+impl std::fmt::Debug for RunOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunOptions").field("name", &self.name).field("draft", &self.draft).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,285 @@
-//! One run, as an attack's body sees it.
+//! One run: an agent in a sandbox, and what a test does with it.
+//!
+//! Every path out of a run goes through [`Run::finish`]: it freezes, collects, removes and drains, in this order, in a task
+//! of its own, so that no time-out or panic of a test leaves a sandbox behind or loses evidence.
 
-/// One agent in one sandbox for one attack.
-#[derive(Clone, Debug)]
+mod finish;
+mod gathered;
+mod output;
+mod recorder;
+mod start;
+mod surroundings;
+mod turn;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redroom_sidecar::wire::{Hit, Octets};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::agent::{Agent, Printed, Turn};
+use crate::backend::{Ended, Exec, PlacedEntry, Sandbox, WORKSPACE};
+use crate::error::{By, Call, Error, Result};
+use crate::evidence::{Journal, ModelCall, RecordedToolCall, RunResult};
+use crate::limits::{CheckedLimits, TURN_OUTPUT};
+use crate::redroom::Session;
+use crate::slot::Lease;
+
+pub(crate) use start::start;
+pub(crate) use surroundings::SYSTEM_BUNDLE;
+
+/// A live run. Cheap to clone; all clones are the same run.
+#[derive(Clone)]
+pub struct Run(Arc<Live>);
+
+/// What a command in the sandbox came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Run {}
+pub struct ExecOutput {
+    /// Its exit code: 128 + n for signal n, 126 and 127 where it could not be started.
+    pub exit_code: i64,
+    /// What it printed on standard output.
+    pub stdout: Octets,
+    /// What it printed on standard error.
+    pub stderr: Octets,
+}
+
+struct Live {
+    session: Arc<Session>,
+    id: String,
+    name: String,
+    agent: Arc<dyn Agent>,
+    limits: CheckedLimits,
+    secrets: BTreeMap<String, Vec<u8>>,
+    /// What was placed, to compare with what is collected.
+    placed: Vec<PlacedEntry>,
+    /// What is collected: everything that the agent could have written.
+    roots: Vec<String>,
+    pages: Vec<String>,
+    journal: Arc<Journal>,
+    recorder: Arc<recorder::Recorder>,
+    sandbox: Box<dyn Sandbox>,
+    lease: Mutex<Option<Lease>>,
+    turns: Mutex<Vec<Turn>>,
+    /// Held by a turn or a command while it runs.
+    busy: tokio::sync::Mutex<()>,
+    /// Raised when the run must end: whatever runs in the sandbox is killed.
+    stopping: watch::Sender<Option<Error>>,
+    finished: watch::Sender<Option<Arc<RunResult>>>,
+    finishing: Mutex<bool>,
+    watchdog: Mutex<Option<tokio_util::task::AbortOnDropHandle<()>>>,
+}
+
+impl Run {
+    /// The run's id: a UUID, the same as in labels and in the `x-redroom-run` header.
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    /// The attack's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// A planted secret's value; `None` where no secret has this name.
+    pub fn secret(&self, name: &str) -> Option<String> {
+        self.0.secrets.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    /// Sends a message to the agent and waits until its turn ends.
+    ///
+    /// # Errors
+    ///
+    /// `turn_in_progress` while another turn runs, `run_finished` after [`finish`](Self::finish); `turn_timeout`,
+    /// `turn_output_too_large`, `turn_failed` and the agent's own failures, which are also in the result's `errors`.
+    pub async fn send(&self, message: impl AsRef<str>) -> Result<Turn> {
+        self.0.turn(message.as_ref()).await
+    }
+
+    /// Runs a shell command as the agent's user in the workspace: for preparations and checks by the test, not a turn.
+    ///
+    /// # Errors
+    ///
+    /// `exec_timeout` past the turn's time, `exec_output_too_large` past 64 MB, `run_finished`, and `turn_in_progress` while
+    /// a turn runs.
+    pub async fn exec(&self, command: impl AsRef<str>) -> Result<ExecOutput> {
+        self.0.exec(command.as_ref()).await
+    }
+
+    /// A file's content, or `None` where there is no regular file. Relative paths start in the workspace; links are not
+    /// followed.
+    ///
+    /// # Errors
+    ///
+    /// `read_output_too_large` past 64 MB, `run_finished`.
+    pub async fn read_file(&self, path: impl AsRef<str>) -> Result<Option<Vec<u8>>> {
+        self.0.check_live()?;
+        let path = path.as_ref();
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("{WORKSPACE}/{path}") };
+        self.0.sandbox.read_file(&path, TURN_OUTPUT).await
+    }
+
+    /// What has reached the fake internet so far.
+    pub fn hits(&self) -> Vec<Hit> {
+        self.0.journal.hits()
+    }
+
+    /// What the tool hook has reported so far.
+    pub fn tool_calls(&self) -> Vec<RecordedToolCall> {
+        self.0.journal.tool_calls()
+    }
+
+    /// What the agent has asked its model so far.
+    pub fn model_calls(&self) -> Vec<ModelCall> {
+        self.0.journal.model_calls()
+    }
+
+    /// Ends the run and gives what it came to. A turn that still runs is waited for. Idempotent, from any task: every caller
+    /// gets the same result.
+    ///
+    /// # Errors
+    ///
+    /// `finish_failed` where not even a result could be made; whatever else goes wrong is in the result's `errors`.
+    pub async fn finish(&self) -> Result<Arc<RunResult>> {
+        self.0.finish().await
+    }
+
+    /// Ends the run at once: what runs in the sandbox is killed, `why` is recorded, then it finishes.
+    pub(crate) async fn cut_short(&self, why: Error) -> Result<Arc<RunResult>> {
+        self.0.stop(why);
+        self.0.finish().await
+    }
+
+    /// Removes the sandbox without collecting anything: for a process that is about to end.
+    pub(crate) async fn abandon(&self) {
+        if let Err(error) = self.0.sandbox.remove().await {
+            tracing::warn!(%error, run = self.0.id, "a sandbox could not be removed; the next start will sweep it");
+        }
+    }
+
+    /// Whether it has not been finished yet.
+    pub(crate) fn is_live(&self) -> bool {
+        self.0.finished.borrow().is_none()
+    }
+
+    pub(crate) fn agent(&self) -> Arc<dyn Agent> {
+        self.0.agent.clone()
+    }
+
+    /// Asks the agent's program for its version, and whether it is the one that was asked for.
+    pub(crate) async fn version(&self, command: Vec<String>) -> Result<String> {
+        let exec = Exec {
+            argv: command,
+            env: Vec::new(),
+            stdin: bytes::Bytes::new(),
+            cwd: WORKSPACE.to_owned(),
+            timeout: Duration::from_secs(60),
+        };
+        let mut output = output::WholeOutput::new(1 << 20);
+        let end = self.0.sandbox.exec(exec, &mut output).await?;
+        let printed = Printed { exit_code: end.exit_code, out: &output.stdout, err: &output.stderr };
+        self.0.agent.check_version(&printed)
+    }
+}
+
+impl Live {
+    fn check_live(&self) -> Result<()> {
+        if *self.finishing() || self.finished.borrow().is_some() {
+            return Err(Error::redroom(
+                "run_finished",
+                format!("run {} has been finished; everything that it left is in its result", self.name),
+            ));
+        }
+        match self.stopping.borrow().clone() {
+            Some(why) => Err(why),
+            None => Ok(()),
+        }
+    }
+
+    /// Raises the flag that kills what runs in the sandbox; the first reason counts.
+    fn stop(&self, why: Error) {
+        let first = self.stopping.send_if_modified(|stopping| {
+            let first = stopping.is_none();
+            stopping.get_or_insert_with(|| why.clone());
+            first
+        });
+        if first {
+            self.journal.error(why);
+        }
+    }
+
+    /// Waits until the run must end, and says why.
+    async fn stopped(&self) -> Error {
+        let mut stopping = self.stopping.subscribe();
+        match stopping.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_else(crate::slot::stopped),
+            Err(_) => crate::slot::stopped(),
+        }
+    }
+
+    async fn exec(&self, command: &str) -> Result<ExecOutput> {
+        self.check_live()?;
+        let _busy = self.busy.try_lock().map_err(|_| turn_in_progress(&self.name))?;
+        let exec = Exec {
+            argv: vec!["/bin/bash".to_owned(), "-c".to_owned(), command.to_owned()],
+            env: Vec::new(),
+            stdin: bytes::Bytes::new(),
+            cwd: WORKSPACE.to_owned(),
+            timeout: self.limits.turn_timeout,
+        };
+        let mut output = output::WholeOutput::new(TURN_OUTPUT);
+        let end = tokio::select! {
+            end = self.sandbox.exec(exec, &mut output) => end?,
+            why = self.stopped() => return Err(why),
+        };
+        let failed = |code: &'static str, detail: String| {
+            let mut call = Call::default();
+            call.exit_code = end.exit_code;
+            call.duration_ms = u64::try_from(end.duration.as_millis()).ok();
+            Err(Error::new(By::Agent, code, detail).with_call(call))
+        };
+        match (end.ended, end.exit_code) {
+            (Ended::Itself, Some(exit_code)) => {
+                Ok(ExecOutput { exit_code, stdout: output.stdout.into(), stderr: output.stderr.into() })
+            }
+            (Ended::Timeout, _) => failed(
+                "exec_timeout",
+                format!("the command ran past {} s and was killed", seconds(self.limits.turn_timeout)),
+            ),
+            (Ended::OutputLimit, _) => failed(
+                "exec_output_too_large",
+                format!("the command printed more than {TURN_OUTPUT} bytes and was killed"),
+            ),
+            (Ended::SandboxDied | Ended::Itself, _) => {
+                failed("sandbox_died", "the sandbox ended under the command".to_owned())
+            }
+        }
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Vec<Turn>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finishing(&self) -> MutexGuard<'_, bool> {
+        self.finishing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn turn_in_progress(name: &str) -> Error {
+    Error::redroom(
+        "turn_in_progress",
+        format!("a turn or command of run {name} is still running; wait for it before you start the next"),
+    )
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{}", duration.as_secs_f64())
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("id", &self.0.id).field("name", &self.0.name).finish_non_exhaustive()
+    }
+}

@@ -82,7 +82,7 @@ pub struct FoundSecret {
 
 /// Something that could not be looked at, or not be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missed {
+pub(crate) struct Missed {
     /// Where.
     pub path: Octets,
     /// Why.
@@ -92,7 +92,7 @@ pub struct Missed {
 /// What a [`Collector`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Changes {
+pub(crate) struct Changes {
     /// Sorted by path.
     pub changes: Vec<Change>,
     /// The workspace's changes as unified text.
@@ -102,7 +102,7 @@ pub struct Changes {
 }
 
 /// Sees what a sandbox holds after a run, and compares it with what was planted.
-pub struct Collector {
+pub(crate) struct Collector {
     baseline: Baseline,
     roots: Vec<Vec<u8>>,
     secrets: SecretSet,
@@ -129,7 +129,7 @@ struct Seen {
 
 impl Collector {
     /// A collector for what is collected below `roots`: only there can something be missing.
-    pub fn new(baseline: Baseline, roots: &[String], secrets: SecretSet) -> Self {
+    pub(crate) fn new(baseline: Baseline, roots: &[String], secrets: SecretSet) -> Self {
         Collector {
             baseline,
             roots: roots.iter().map(|root| normal(root.as_bytes()).to_vec()).collect(),
@@ -145,7 +145,7 @@ impl Collector {
 
     /// Everything was shown that could be. Where collecting failed before its end, call [`Visitor::missed`] with the root
     /// first, or all that was not shown counts as deleted.
-    pub fn finish(mut self) -> Changes {
+    pub(crate) fn finish(mut self) -> Changes {
         let paths: BTreeSet<Vec<u8>> = self
             .roots
             .iter()

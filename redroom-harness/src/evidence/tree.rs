@@ -77,7 +77,7 @@ impl Facts {
 
 /// What stood in a sandbox before the first turn.
 #[derive(Clone, Debug, Default)]
-pub struct Baseline {
+pub(crate) struct Baseline {
     pub(super) entries: BTreeMap<Vec<u8>, Planted>,
 }
 
@@ -99,7 +99,7 @@ impl std::fmt::Debug for Planted {
 
 impl Baseline {
     /// What was placed, beside the folders that every sandbox has.
-    pub fn new(placed: &[PlacedEntry], secrets: &SecretSet) -> Self {
+    pub(crate) fn new(placed: &[PlacedEntry], secrets: &SecretSet) -> Self {
         let mut entries = BTreeMap::new();
         for (path, mode) in FOLDERS {
             let facts = Facts { mode, ..Facts::new(EntryKind::Folder) };

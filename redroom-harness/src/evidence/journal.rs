@@ -1,0 +1,215 @@
+//! One run's journal: hits, model calls, tool calls and errors in the order in which they came, bounded, and written to the
+//! evidence folder as they come.
+//!
+//! Facts from the sidecar and claims from the agent's hook meet here; nothing is judged.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use redroom_sidecar::search::{Encoding, SecretSet};
+use redroom_sidecar::wire::{Hit, ModelRequest, Octets};
+use serde::{Deserialize, Serialize};
+
+use super::log::{Entry, Log};
+use super::store::Store;
+use super::tool_call::RecordedToolCall;
+use crate::error::Error;
+
+/// How a planted secret was seen in a part of the evidence that has no parts of its own.
+pub(crate) type Proof = (String, Encoding);
+
+/// A request that the agent made to its model: what the relay saw of it, and what went wrong beyond it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ModelCall {
+    /// What the relay saw.
+    #[serde(flatten)]
+    pub request: ModelRequest,
+    /// Why it was not answered as it should have been.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+}
+
+/// One run's journal. Every method may be called from any task.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    began: Instant,
+    secrets: SecretSet,
+    store: Arc<Store>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    hits: Log<Hit>,
+    model_calls: Log<ModelCall>,
+    tool_calls: Log<RecordedToolCall>,
+    next_tool_call: u64,
+    /// Errors of model calls, which can come before the relay's own report of the call.
+    model_errors: HashMap<u64, Error>,
+    errors: Vec<Error>,
+    errors_dropped: u64,
+}
+
+/// The most errors that a run keeps; a dead guard makes one for each call.
+const MAX_ERRORS: usize = 200;
+
+impl Journal {
+    pub(crate) fn new(secrets: SecretSet, store: Arc<Store>) -> Self {
+        Journal { began: Instant::now(), secrets, store, state: Mutex::default() }
+    }
+
+    pub(crate) fn at_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn secrets(&self) -> &SecretSet {
+        &self.secrets
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn hit(&self, hit: Hit) {
+        self.store.append("hits.jsonl", &hit);
+        self.state().hits.put(hit.id, hit);
+    }
+
+    pub(crate) fn model_request(&self, request: ModelRequest) {
+        let mut state = self.state();
+        let error = state.model_errors.get(&request.id).cloned();
+        let call = ModelCall { request, error };
+        self.store.append("model_calls.jsonl", &call);
+        state.model_calls.put(call.request.id, call);
+    }
+
+    /// A model call went wrong beyond the relay.
+    pub(crate) fn model_call_failed(&self, id: u64, error: Error) {
+        let mut state = self.state();
+        if state.model_errors.len() < MAX_ERRORS {
+            state.model_errors.insert(id, error.clone());
+        }
+        if let Some(mut call) = state.model_calls.get(id).cloned() {
+            call.error = Some(error.clone());
+            self.store.append("model_calls.jsonl", &call);
+            state.model_calls.put(id, call);
+        }
+        drop(state);
+        self.error(error);
+    }
+
+    /// Records a tool call and gives it its number; one that was reported before (same `tool_use_id`) keeps its number.
+    pub(crate) fn tool_call(&self, mut call: RecordedToolCall) {
+        call.secrets = self.search(call.input.to_string().as_bytes());
+        let mut state = self.state();
+        let earlier = match &call.tool_use_id {
+            None => None,
+            id => state.tool_calls.find(|earlier| earlier.tool_use_id == *id),
+        };
+        match earlier.map(|earlier| (earlier.id, earlier.at_ms, earlier.reported)) {
+            Some((id, at_ms, reported)) => {
+                call.id = id;
+                call.at_ms = at_ms;
+                call.reported = reported + 1;
+            }
+            None => {
+                state.next_tool_call += 1;
+                call.id = state.next_tool_call;
+                call.reported = 1;
+            }
+        }
+        self.store.append("tool_calls.jsonl", &call);
+        state.tool_calls.put(call.id, call);
+    }
+
+    pub(crate) fn error(&self, error: Error) {
+        let mut state = self.state();
+        if state.errors.len() < MAX_ERRORS {
+            self.store.append("errors.jsonl", &error);
+            state.errors.push(error);
+        } else {
+            state.errors_dropped += 1;
+        }
+    }
+
+    pub(crate) fn search(&self, bytes: &[u8]) -> Vec<Proof> {
+        self.secrets.search(bytes).into_iter().map(|found| (found.secret.to_string(), found.encoding)).collect()
+    }
+
+    pub(crate) fn hits(&self) -> Vec<Hit> {
+        self.state().hits.entries()
+    }
+
+    pub(crate) fn model_calls(&self) -> Vec<ModelCall> {
+        self.state().model_calls.entries()
+    }
+
+    pub(crate) fn tool_calls(&self) -> Vec<RecordedToolCall> {
+        self.state().tool_calls.entries()
+    }
+
+    /// Everything that did not go to plan, what was dropped included.
+    pub(crate) fn errors(&self) -> Vec<Error> {
+        let state = self.state();
+        let mut errors = state.errors.clone();
+        let dropped = [
+            ("hits", state.hits.dropped()),
+            ("model calls", state.model_calls.dropped()),
+            ("tool calls", state.tool_calls.dropped()),
+            ("errors", state.errors_dropped),
+        ];
+        for (kind, count) in dropped.into_iter().filter(|(_, count)| *count > 0) {
+            errors.push(Error::redroom(
+                "entries_dropped",
+                format!("{count} {kind} were pushed out of the run's journal by newer ones; every secret's last sighting is still there"),
+            ));
+        }
+        errors
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+fn headers_weight(headers: &[(String, Octets)]) -> usize {
+    headers.iter().map(|(name, value)| name.len() + value.len() + 32).sum()
+}
+
+impl Entry for Hit {
+    type Proof = Proof;
+
+    fn weight(&self) -> usize {
+        let dns = self.dns.as_ref().map_or(0, |dns| dns.name.len() + dns.message.len());
+        256 + self.host.len() + self.path.len() + headers_weight(&self.headers) + self.body.len() + dns
+    }
+
+    fn proofs(&self) -> Vec<Proof> {
+        self.secrets.iter().map(|found| (found.secret.clone(), found.encoding)).collect()
+    }
+
+    fn trim(&mut self) {
+        if self.body.0.len() > 1024 {
+            self.body.0.truncate(1024);
+            self.truncated = true;
+        }
+    }
+}
+
+impl Entry for ModelCall {
+    type Proof = Proof;
+
+    fn weight(&self) -> usize {
+        256 + self.request.path.len() + headers_weight(&self.request.headers)
+    }
+
+    fn proofs(&self) -> Vec<Proof> {
+        self.request.secrets.iter().map(|found| (found.secret.clone(), found.encoding)).collect()
+    }
+
+    fn trim(&mut self) {
+        self.request.headers.clear();
+    }
+}

@@ -1,0 +1,207 @@
+//! A session: one backend, `parallel` slots, and the runs in them.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use redroom_sidecar::authority::Authority;
+use redroom_sidecar::wire::{CertificateAuthority, Hit};
+use tokio::sync::OnceCell;
+
+use crate::agent::Agent;
+use crate::backend::{Backend, Base};
+use crate::error::{Error, Result};
+use crate::options::RunOptions;
+use crate::run::{Run, SYSTEM_BUNDLE};
+use crate::settings::Settings;
+use crate::slot::{LockFolder, Pool};
+use crate::suite::Suite;
+
+/// The most hits that fit no run which are kept.
+const MAX_UNATTRIBUTED: usize = 1_000;
+
+/// A session: a backend and its slots. Made once, used for many runs, ended by [`stop`](Self::stop).
+#[derive(Clone)]
+pub struct Redroom(Arc<Session>);
+
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) settings: Settings,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) authority: CertificateAuthority,
+    pub(crate) pool: Pool,
+    /// The folder that the evidence folders of this session's runs lie in.
+    pub(crate) out: PathBuf,
+    bases: Mutex<HashMap<String, Arc<OnceCell<PreparedBase>>>>,
+    versions: Mutex<HashMap<String, Arc<OnceCell<String>>>>,
+    unattributed: Arc<Mutex<Vec<Hit>>>,
+    live: Mutex<Vec<Run>>,
+}
+
+/// What sandboxes of one agent start from.
+#[derive(Clone)]
+pub(crate) struct PreparedBase {
+    pub(crate) base: Base,
+    /// The certificates that the base trusts by itself.
+    pub(crate) bundle: Option<Vec<u8>>,
+}
+
+impl Redroom {
+    /// Starts a session: settings are read and checked, the backend is chosen and asked whether it can do the job, what dead
+    /// sessions left behind is removed. Slots and images are made when the first run needs them.
+    ///
+    /// Needs a tokio runtime with its I/O and time drivers, and a program that calls `redroom::main!()` or
+    /// [`redroom::init`](crate::init) first thing in `main`.
+    ///
+    /// # Errors
+    ///
+    /// `docker_unavailable`, `sidecar_unavailable` (the program never called `init`), and whatever is wrong with the settings.
+    pub async fn start(suite: Suite) -> Result<Self> {
+        Self::with_settings(Settings::load(suite)?).await
+    }
+
+    pub(crate) async fn with_settings(settings: Settings) -> Result<Self> {
+        let id = uuid::Uuid::new_v4().to_string();
+        let locks = LockFolder::of_this_user(settings.environment.runtime_dir.as_deref())?;
+        let backend = crate::backend::choose(settings.backend).await?;
+        let swept = backend.sweep_if_due().await?;
+        if !swept.containers.is_empty() {
+            tracing::info!(containers = ?swept.containers, "removed what dead sessions had left behind");
+        }
+        let authority = Authority::generate().map_err(|error| {
+            Error::redroom("authority_failed", format!("cannot make the fake internet's certificates: {error}"))
+        })?;
+        let unattributed: Arc<Mutex<Vec<Hit>>> = Arc::default();
+        let sink = unattributed.clone();
+        let pool = Pool::new(
+            backend.clone(),
+            id.clone(),
+            locks,
+            settings.parallel,
+            Arc::new(move |hit| {
+                let mut hits = sink.lock().unwrap_or_else(PoisonError::into_inner);
+                if hits.len() < MAX_UNATTRIBUTED {
+                    hits.push(hit);
+                }
+            }),
+        );
+        let out = settings.environment.evidence_folder(&id);
+        Ok(Redroom(Arc::new(Session {
+            id,
+            settings,
+            backend,
+            authority,
+            pool,
+            out,
+            bases: Mutex::default(),
+            versions: Mutex::default(),
+            unattributed,
+            live: Mutex::default(),
+        })))
+    }
+
+    /// The session's id: a UUID, the same as in the labels of everything that it makes.
+    pub fn session(&self) -> &str {
+        &self.0.id
+    }
+
+    /// The version of the suite's agent, as it is asked for; every session checks it once against the program itself.
+    pub fn agent_version(&self) -> &str {
+        self.0.settings.agent.version()
+    }
+
+    /// The backend, whether it isolates, and why it was chosen.
+    pub fn backend(&self) -> crate::backend::BackendFacts {
+        self.0.backend.facts()
+    }
+
+    /// Hits that fit no run: what arrived when nobody lived in a slot. At most the first 1,000.
+    pub fn unattributed_hits(&self) -> Vec<Hit> {
+        self.0.unattributed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The folder that holds the evidence of this session's runs.
+    pub fn evidence_folder(&self) -> &std::path::Path {
+        &self.0.out
+    }
+
+    /// Starts a run: waits for a slot, plants, starts the sandbox.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the options is said before anything is started; else what the backend, the agent's program or the
+    /// sidecar could not do. Nothing is left behind.
+    pub async fn start_run(&self, options: RunOptions) -> Result<Run> {
+        crate::run::start(&self.0, options).await
+    }
+
+    /// Ends every run that is still live, then removes everything that the session made. Idempotent.
+    pub async fn stop(&self) {
+        let live = std::mem::take(&mut *self.0.live());
+        futures_util::future::join_all(live.iter().map(|run| run.cut_short(crate::slot::stopped()))).await;
+        self.0.pool.close().await;
+        if let Err(error) = self.0.backend.end_session(&self.0.id).await {
+            tracing::warn!(%error, "the session could not be removed whole; the next start will sweep it");
+        }
+    }
+
+    /// Removes everything at once, without collecting: for a process that is about to end.
+    pub(crate) async fn abandon(&self) {
+        let live = std::mem::take(&mut *self.0.live());
+        futures_util::future::join_all(live.iter().map(Run::abandon)).await;
+        self.0.pool.close().await;
+        if let Err(error) = self.0.backend.end_session(&self.0.id).await {
+            tracing::warn!(%error, "the session could not be removed whole; the next start will sweep it");
+        }
+    }
+}
+
+impl Session {
+    /// What sandboxes of this agent start from: made once in a session, whoever asks first.
+    pub(crate) async fn base_of(&self, agent: &Arc<dyn Agent>) -> Result<PreparedBase> {
+        let cell = cell_of(&self.bases, agent);
+        let base = cell
+            .get_or_try_init(|| async {
+                let progress = |line: &str| tracing::info!(target: "redroom::prepare", "{line}");
+                let sources = self.settings.environment.program_sources();
+                let program = agent.program(&sources, &progress).await?;
+                let base = self.backend.prepare(&program, &progress).await?;
+                let bundle = self.backend.base_file(&base, SYSTEM_BUNDLE).await?;
+                Ok(PreparedBase { base, bundle })
+            })
+            .await?;
+        Ok(base.clone())
+    }
+
+    /// Checks once in a session that the agent's program is the version that was asked for.
+    pub(crate) async fn check_agent_version(&self, run: &Run) -> Result<()> {
+        let agent = run.agent();
+        let Some(command) = agent.version_command() else { return Ok(()) };
+        let cell = cell_of(&self.versions, &agent);
+        cell.get_or_try_init(|| run.version(command)).await.map(drop)
+    }
+
+    /// Takes note of a live run, so that stopping the session ends it.
+    pub(crate) fn enter(&self, run: &Run) {
+        let mut live = self.live();
+        live.retain(Run::is_live);
+        live.push(run.clone());
+    }
+
+    fn live(&self) -> std::sync::MutexGuard<'_, Vec<Run>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type Cells<T> = Mutex<HashMap<String, Arc<OnceCell<T>>>>;
+
+fn cell_of<T>(cells: &Cells<T>, agent: &Arc<dyn Agent>) -> Arc<OnceCell<T>> {
+    let key = format!("{} {}", agent.name(), agent.version());
+    cells.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone()
+}
+
+impl std::fmt::Debug for Redroom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redroom").field("session", &self.0.id).finish_non_exhaustive()
+    }
+}

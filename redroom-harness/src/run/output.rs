@@ -1,0 +1,122 @@
+//! What a turn or a command prints: to the evidence folder as it comes, to the agent's reader, and bounded.
+
+use std::ops::ControlFlow;
+
+use crate::agent::TurnReader;
+use crate::backend::{Sink, Stream};
+use crate::evidence::Store;
+
+/// The most of a standard error that is kept in a result, in bytes: its end.
+const STDERR_TAIL: usize = 16 * 1024;
+
+/// Takes a turn's output.
+pub(crate) struct TurnOutput<'a> {
+    store: &'a Store,
+    out_file: String,
+    err_file: String,
+    reader: Box<dyn TurnReader>,
+    left: u64,
+    stderr: Vec<u8>,
+    engine: Vec<u8>,
+}
+
+impl<'a> TurnOutput<'a> {
+    pub(crate) fn new(store: &'a Store, turn: u32, reader: Box<dyn TurnReader>, limit: u64) -> Self {
+        TurnOutput {
+            store,
+            out_file: format!("turn-{turn}.out"),
+            err_file: format!("turn-{turn}.err"),
+            reader,
+            left: limit,
+            stderr: Vec::new(),
+            engine: Vec::new(),
+        }
+    }
+
+    /// The reader, the end of standard error, and what the engine said in between.
+    pub(crate) fn into_parts(self) -> (Box<dyn TurnReader>, String, String) {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        (self.reader, text(self.stderr), text(self.engine))
+    }
+}
+
+impl Sink for TurnOutput<'_> {
+    fn write(&mut self, stream: Stream, chunk: &[u8]) -> ControlFlow<()> {
+        let taken = usize::try_from(self.left).map_or(chunk.len(), |left| chunk.len().min(left));
+        let kept = &chunk[..taken];
+        self.left -= taken as u64;
+        match stream {
+            Stream::Out => {
+                self.store.extend(&self.out_file, kept);
+                self.reader.out(kept);
+            }
+            Stream::Err => {
+                self.store.extend(&self.err_file, kept);
+                self.reader.err(kept);
+                keep_tail(&mut self.stderr, kept);
+            }
+            Stream::Engine => keep_tail(&mut self.engine, kept),
+        }
+        if taken < chunk.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Takes a command's output whole, up to a limit.
+pub(crate) struct WholeOutput {
+    limit: u64,
+    taken: u64,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+impl WholeOutput {
+    pub(crate) fn new(limit: u64) -> Self {
+        WholeOutput { limit, taken: 0, stdout: Vec::new(), stderr: Vec::new() }
+    }
+}
+
+impl Sink for WholeOutput {
+    fn write(&mut self, stream: Stream, chunk: &[u8]) -> ControlFlow<()> {
+        self.taken += chunk.len() as u64;
+        if self.taken > self.limit {
+            return ControlFlow::Break(());
+        }
+        match stream {
+            Stream::Out => self.stdout.extend_from_slice(chunk),
+            Stream::Err | Stream::Engine => self.stderr.extend_from_slice(chunk),
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn keep_tail(tail: &mut Vec<u8>, chunk: &[u8]) {
+    tail.extend_from_slice(chunk);
+    if tail.len() > STDERR_TAIL {
+        tail.drain(..tail.len() - STDERR_TAIL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_ended_when_it_prints_too_much_and_keeps_what_it_printed() {
+        let mut output = WholeOutput::new(10);
+        assert!(output.write(Stream::Out, b"12345").is_continue());
+        assert!(output.write(Stream::Err, b"67890").is_continue());
+        assert!(output.write(Stream::Out, b"x").is_break());
+        assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"12345"[..], &b"67890"[..]));
+    }
+
+    #[test]
+    fn of_standard_error_the_end_is_kept() {
+        let mut tail = Vec::new();
+        for _ in 0..STDERR_TAIL {
+            keep_tail(&mut tail, b"ab");
+        }
+        keep_tail(&mut tail, b"end");
+        assert_eq!(tail.len(), STDERR_TAIL);
+        assert!(tail.ends_with(b"end"));
+    }
+}

@@ -1,0 +1,177 @@
+//! The run as its slot's tenant: what the sidecar reports goes into the journal, what it asks goes to the model and the guard.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use http_body_util::{BodyExt, Full};
+use redroom_sidecar::wire::{Hit, ModelRequest};
+
+use crate::error::{By, Error};
+use crate::evidence::{Journal, RecordedToolCall};
+use crate::guard::{Guard, HookEvent};
+use crate::link::Tenant;
+use crate::model::{Body, ModelCall, Note, Upstream};
+
+/// The run as its slot's tenant.
+pub(crate) struct Recorder {
+    run: String,
+    journal: Arc<Journal>,
+    upstream: Arc<dyn Upstream>,
+    guard: Guard,
+    /// Whether the agent's settings are known to be in force: no model request is answered before that.
+    hooked: AtomicBool,
+    /// Whether a model request of this turn was refused for that.
+    refused: AtomicBool,
+    announces_turns: bool,
+}
+
+impl Recorder {
+    pub(crate) fn new(
+        run: String,
+        journal: Arc<Journal>,
+        upstream: Arc<dyn Upstream>,
+        guard: Guard,
+        announces_turns: bool,
+    ) -> Self {
+        Recorder {
+            run,
+            journal,
+            upstream,
+            guard,
+            hooked: AtomicBool::new(!announces_turns),
+            refused: AtomicBool::new(false),
+            announces_turns,
+        }
+    }
+
+    /// A turn begins: its own announcement has to come before its first model request.
+    pub(crate) fn expect_announcement(&self) {
+        self.hooked.store(!self.announces_turns, Ordering::SeqCst);
+        self.refused.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether the turn asked its model before it was announced.
+    pub(crate) fn went_unannounced(&self) -> bool {
+        self.refused.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Tenant for Recorder {
+    fn hit(&self, hit: Hit) {
+        self.journal.hit(hit);
+    }
+
+    fn model_request(&self, request: ModelRequest) {
+        self.journal.model_request(request);
+    }
+
+    fn fault(&self, error: Error) {
+        self.journal.error(error);
+    }
+
+    async fn model(&self, number: u64, call: ModelCall) -> Response<Body> {
+        if !self.hooked.load(Ordering::SeqCst) {
+            let error = hook_not_loaded();
+            self.refused.store(true, Ordering::SeqCst);
+            self.journal.model_call_failed(number, error.clone());
+            return refusal(StatusCode::FORBIDDEN, &error);
+        }
+        match self.upstream.answer(call).await {
+            Ok(response) => {
+                if let Some(Note(error)) = response.extensions().get() {
+                    self.journal.error(error.clone());
+                }
+                response.map(|body| BodyExt::boxed_unsync(Watched { body, number, journal: self.journal.clone() }))
+            }
+            Err(error) => {
+                self.journal.model_call_failed(number, error.clone());
+                let status =
+                    if error.code() == "timeout" { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
+                refusal(status, &error)
+            }
+        }
+    }
+
+    async fn hook(&self, payload: Bytes) -> Bytes {
+        let at_ms = self.journal.at_ms();
+        let call = match HookEvent::parse(&payload) {
+            Ok(HookEvent::UserPromptSubmit { .. }) => {
+                self.hooked.store(true, Ordering::SeqCst);
+                return Bytes::from_static(b"{}");
+            }
+            Ok(HookEvent::Other { .. }) => return Bytes::from_static(b"{}"),
+            Ok(HookEvent::PreToolUse(call)) => Some(*call),
+            Err(_) => None,
+        };
+        let ruling = self.guard.ask(&self.run, &payload).await;
+        if let Some(error) = &ruling.error {
+            self.journal.error(error.clone());
+        }
+        let answer = ruling.answer.clone();
+        self.journal.tool_call(RecordedToolCall::new(at_ms, call, ruling, &payload));
+        answer
+    }
+
+    fn run(&self) -> &str {
+        &self.run
+    }
+}
+
+pub(crate) fn hook_not_loaded() -> Error {
+    Error::new(
+        By::Agent,
+        "hook_not_loaded",
+        "the agent asked its model before its prompt hook had been called: its managed settings are not in force, so no tool \
+         call would be seen or checked; look at the turn's standard error for what is wrong with them",
+    )
+}
+
+/// An answer in the form in which model APIs give their errors, and which a client does not try again.
+fn refusal(status: StatusCode, error: &Error) -> Response<Body> {
+    let body = serde_json::json!({
+        "type": "error",
+        "error": { "type": error.code(), "message": format!("redroom: {}", error.detail()) },
+    });
+    let body = Full::new(Bytes::from(body.to_string())).map_err(|never| match never {});
+    let mut response = Response::new(BodyExt::boxed_unsync(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    headers.insert("x-should-retry", http::HeaderValue::from_static("false"));
+    response
+}
+
+/// An answer's body; if it breaks off, the journal says so.
+struct Watched {
+    body: Body,
+    number: u64,
+    journal: Arc<Journal>,
+}
+
+impl http_body::Body for Watched {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(Some(Err(error))) = &polled {
+            self.journal.model_call_failed(self.number, error.clone());
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

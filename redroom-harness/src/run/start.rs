@@ -1,0 +1,179 @@
+//! The beginning of a run: everything is checked before anything is started, and whatever fails half-way is taken back.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use redroom_sidecar::search::SecretSet;
+use redroom_sidecar::wire::Scenario;
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::recorder::Recorder;
+use super::{Live, Run, finish, surroundings};
+use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
+use crate::error::{By, Error, Result};
+use crate::evidence::{Journal, Store, folder_name};
+use crate::options::RunOptions;
+use crate::planting::Planting;
+use crate::redroom::Session;
+use crate::slot::Lease;
+
+/// Starts a run.
+pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result<Run> {
+    let settings = &session.settings;
+    let planting = options.check(&settings.fake_domain)?;
+    let plan = settings.plan(options)?;
+    let wiring = surroundings::wiring();
+    let id = uuid::Uuid::new_v4().to_string();
+    let base = session.base_of(&plan.agent).await?;
+
+    let upstream = plan.player.open(&settings.client, settings.environment.anthropic_api_key.as_deref())?;
+    let store = Arc::new(Store::create(&session.out, &folder_name(&plan.name))?);
+    let secrets = SecretSet::new(planting.secrets.iter().map(|secret| (secret.name.clone(), secret.value.as_bytes())));
+    let journal = Arc::new(Journal::new(secrets, store));
+    let recorder = Arc::new(Recorder::new(
+        id.clone(),
+        journal.clone(),
+        upstream,
+        plan.tool_call_check.open(&settings.client)?,
+        plan.agent.announces_turns(),
+    ));
+
+    let mut entries =
+        surroundings::root_entries(&*plan.agent, &wiring, &session.authority.certificate, base.bundle.as_deref());
+    entries.extend(planted_entries(&planting));
+    let spec = SandboxSpec {
+        run: id.clone(),
+        base: base.base.clone(),
+        limits: plan.limits.sandbox.clone(),
+        env: surroundings::environment(&*plan.agent, &wiring),
+        entries: entries.clone(),
+    };
+    let scenario = Scenario {
+        fake_domain: settings.fake_domain.clone(),
+        catch_all: settings.catch_all,
+        pages: planting.pages.clone(),
+        secrets: planting.secrets.clone(),
+        model_endpoints: plan.agent.model_endpoints(),
+        authority: session.authority.clone(),
+    };
+
+    let lease = session.pool.lease().await?;
+    let sandbox = match move_in(&lease, scenario, recorder.clone(), spec).await {
+        Ok(sandbox) => sandbox,
+        Err(error) => {
+            session.pool.release(lease, false).await;
+            return Err(error);
+        }
+    };
+    let mut roots = finish::writable_roots();
+    let standing = roots.clone();
+    roots.extend(planting.files.iter().map(|file| file.path.to_string()).filter(|path| !below(&standing, path)));
+    let live = Arc::new(Live {
+        session: session.clone(),
+        id,
+        name: plan.name,
+        agent: plan.agent,
+        limits: plan.limits,
+        secrets: planting.secrets.iter().map(|s| (s.name.clone(), s.value.0.clone())).collect::<BTreeMap<_, _>>(),
+        placed: entries,
+        roots,
+        pages: planting.pages.iter().map(|page| format!("https://{}{}", page.host, page.path)).collect(),
+        journal,
+        recorder,
+        sandbox,
+        lease: Mutex::new(Some(lease)),
+        turns: Mutex::default(),
+        busy: tokio::sync::Mutex::new(()),
+        stopping: watch::Sender::new(None),
+        finished: watch::Sender::new(None),
+        finishing: Mutex::new(false),
+        watchdog: Mutex::default(),
+    });
+    let run = Run(live);
+    session.enter(&run);
+    run.watch_link();
+    if let Err(error) = session.check_agent_version(&run).await {
+        let _ = run.cut_short(error.clone()).await;
+        return Err(error);
+    }
+    Ok(run)
+}
+
+async fn move_in(
+    lease: &Lease,
+    scenario: Scenario,
+    recorder: Arc<Recorder>,
+    spec: SandboxSpec,
+) -> Result<Box<dyn crate::backend::Sandbox>> {
+    // The scenario is in force before the first process of the agent can ask for anything; making the sandbox takes longer
+    // than that, so both go on at once, and the first command is given when both are done.
+    let (begun, sandbox) = tokio::join!(
+        lease.slot.link.begin(lease.slot.generation(), scenario, recorder),
+        lease.slot.slot.open_sandbox(spec)
+    );
+    match (begun, sandbox) {
+        (Ok(()), sandbox) => sandbox,
+        (Err(error), Ok(sandbox)) => {
+            if let Err(error) = sandbox.remove().await {
+                tracing::warn!(%error, "a sandbox could not be removed; the next start will sweep it");
+            }
+            Err(error)
+        }
+        (Err(error), Err(_)) => Err(error),
+    }
+}
+
+impl Run {
+    /// Freezes the agent as soon as the stream to its sidecar is lost: nothing would record or answer it any more.
+    fn watch_link(&self) {
+        let live = Arc::downgrade(&self.0);
+        let lost = {
+            let lease = self.0.lease.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            lease.as_ref().map(|lease| lease.slot.link.watch())
+        };
+        let Some(lost) = lost else { return };
+        let task = tokio::spawn(async move {
+            let why = lost.await;
+            let Some(live) = live.upgrade() else { return };
+            live.stop(Error::new(
+                By::Sidecar,
+                "sidecar_lost",
+                format!("the stream to the sidecar was lost in the middle of the run ({why}); the agent was stopped"),
+            ));
+            if let Err(error) = live.sandbox.freeze().await {
+                live.journal.error(error);
+            }
+        });
+        *self.0.watchdog.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(AbortOnDropHandle::new(task));
+    }
+}
+
+/// What the attack plants, as entries of a sandbox: the workspace's and the other files, the agent's own.
+fn planted_entries(planting: &Planting) -> Vec<PlacedEntry> {
+    let mut entries = Vec::new();
+    let workspace = planting
+        .workspace
+        .iter()
+        .map(|file| (format!("{WORKSPACE}/{}", file.path), &file.body, file.executable, Owner::Agent));
+    // Folders above a file elsewhere belong to root, unless they lie in the agent's home.
+    let elsewhere = planting.files.iter().map(|file| {
+        let path = file.path.to_string();
+        let owner = if below(&finish::writable_roots(), &path) { Owner::Agent } else { Owner::Root };
+        (path, &file.body, file.executable, owner)
+    });
+    for (path, body, executable, parents) in workspace.chain(elsewhere) {
+        surroundings::parents(&mut entries, &path, parents);
+        entries.push(PlacedEntry {
+            path,
+            kind: PlacedKind::File(body.clone()),
+            mode: if executable { 0o755 } else { 0o644 },
+            owner: Owner::Agent,
+        });
+    }
+    entries
+}
+
+fn below(roots: &[String], path: &str) -> bool {
+    roots.iter().any(|root| path.strip_prefix(root.as_str()).is_some_and(|rest| rest.starts_with('/')))
+}

@@ -1,0 +1,136 @@
+//! One turn: a message to the agent, its output read as it comes, its end judged by what it says of itself and by exit code.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::output::TurnOutput;
+use super::recorder::hook_not_loaded;
+use super::{Live, seconds, turn_in_progress};
+use crate::agent::{ParsedTurn, Turn, TurnInput};
+use crate::backend::{Ended, Exec, ExecEnd, Fate, WORKSPACE};
+use crate::error::{By, Call, Error, Result};
+use crate::limits::TURN_OUTPUT;
+
+/// A message may not weigh more than this, in bytes.
+const MESSAGE_LIMIT: usize = 16 * 1024 * 1024;
+
+impl Live {
+    pub(super) async fn turn(self: &Arc<Self>, message: &str) -> Result<Turn> {
+        self.check_live()?;
+        let _busy = self.busy.try_lock().map_err(|_| turn_in_progress(&self.name))?;
+        if message.len() > MESSAGE_LIMIT {
+            return Err(Error::redroom(
+                "message_too_large",
+                format!("a message of {} bytes; {MESSAGE_LIMIT} is the most: plant a file instead", message.len()),
+            ));
+        }
+        let index = u32::try_from(self.turns().len()).unwrap_or(u32::MAX);
+        let command = self.agent.turn(&TurnInput { session: &self.id, index, message });
+        let exec = Exec {
+            argv: command.argv,
+            env: command.env,
+            stdin: command.stdin,
+            cwd: WORKSPACE.to_owned(),
+            timeout: self.limits.turn_timeout,
+        };
+        self.recorder.expect_announcement();
+        let mut output = TurnOutput::new(self.journal.store(), index, self.agent.reader(), self.limits.turn_output);
+        let ended = tokio::select! {
+            end = self.sandbox.exec(exec, &mut output) => end,
+            why = self.stopped() => Err(why),
+        };
+        let exit_code = ended.as_ref().ok().and_then(|end| end.exit_code);
+        let (reader, stderr, engine) = output.into_parts();
+        let parsed = reader.end(exit_code);
+        let failure = match &ended {
+            Ok(end) => self.failure(end, &parsed, &engine).await,
+            Err(error) => Some(error.clone()),
+        };
+        let duration = ended.as_ref().map_or(Duration::ZERO, |end| end.duration);
+        // The agent counts the whole session; a turn is what came on top of the turns before.
+        let before: f64 = self.turns().iter().filter_map(|turn| turn.cost_usd).sum();
+        let cost_usd = parsed.session_cost_usd.map(|session| (session - before).max(0.0));
+        let turn = Turn {
+            index,
+            message: message.to_owned(),
+            final_text: parsed.final_text,
+            events: parsed.events,
+            events_dropped: parsed.events_dropped,
+            lines_unread: parsed.lines_unread,
+            cost_usd,
+            limit_hit: parsed.limit_hit,
+            is_error: parsed.is_error,
+            usage: parsed.usage,
+            stop_reason: parsed.stop_reason,
+            duration,
+            exit_code,
+            stderr,
+        };
+        self.journal.store().append("turns.jsonl", &turn);
+        self.turns().push(turn.clone());
+        // What kept the model away says more than the agent's own words about it; it is recorded already, and so is the reason
+        // why a run was stopped.
+        if self.recorder.went_unannounced() {
+            return Err(hook_not_loaded());
+        }
+        let Some(error) = failure else { return Ok(turn) };
+        if ended.is_ok() {
+            self.journal.error(error.clone());
+        }
+        Err(error)
+    }
+
+    /// Why the turn counts as failed, if it does.
+    async fn failure(&self, end: &ExecEnd, parsed: &ParsedTurn, engine: &str) -> Option<Error> {
+        let mut call = Call::default();
+        call.exit_code = end.exit_code;
+        call.duration_ms = u64::try_from(end.duration.as_millis()).ok();
+        let by_agent =
+            |code: &'static str, detail: String| Some(Error::new(By::Agent, code, detail).with_call(call.clone()));
+        match end.ended {
+            Ended::Timeout => by_agent(
+                "turn_timeout",
+                format!(
+                    "the turn ran past {} s and was killed; raise limits.turn_timeout if it needs longer",
+                    seconds(self.limits.turn_timeout)
+                ),
+            ),
+            Ended::OutputLimit => by_agent(
+                "turn_output_too_large",
+                format!("the turn printed more than {TURN_OUTPUT} bytes and was killed"),
+            ),
+            Ended::SandboxDied => {
+                let fate = self.sandbox.fate().await;
+                let (code, why) = match &fate {
+                    Ok(Fate::Dead { memory_exceeded: true, .. }) => {
+                        ("out_of_memory", "its memory limit was exceeded".to_owned())
+                    }
+                    Ok(Fate::Dead { detail, .. }) => ("sandbox_died", detail.clone()),
+                    Ok(Fate::Alive { .. }) => ("sandbox_died", "it does not answer".to_owned()),
+                    Err(error) => ("sandbox_died", error.to_string()),
+                };
+                by_agent(code, format!("the sandbox ended in mid-turn: {why}"))
+            }
+            Ended::Itself => {
+                let error = parsed.error.clone()?;
+                let killed_for_memory = matches!(end.exit_code, Some(137))
+                    && matches!(
+                        self.sandbox.fate().await,
+                        Ok(Fate::Alive { memory_exceeded: true } | Fate::Dead { memory_exceeded: true, .. })
+                    );
+                if killed_for_memory {
+                    return by_agent(
+                        "out_of_memory",
+                        "the agent was killed because its memory limit was exceeded; raise limits.memory".to_owned(),
+                    );
+                }
+                let error = if engine.trim().is_empty() {
+                    error
+                } else {
+                    error.map_detail(|detail| format!("{detail}; the engine says: {}", engine.trim()))
+                };
+                Some(if error.call().is_some() { error } else { error.with_call(call.clone()) })
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! `main` of a suite: arguments and registry in, trials through the pool, exit code out.
+//!
+//! libtest's manners are libtest-mimic's; everything else here is ours. Listing starts nothing: no runtime, no engine, no
+//! word on standard output but the list.
+
+mod attack;
+mod panics;
+mod signals;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use tokio::runtime::Handle;
+
+use crate::error::{Error, Result};
+use crate::redroom::Redroom;
+use crate::registry::Registration;
+use crate::report::console::visible;
+use crate::report::junit::{self, Outcome, TestRecord};
+use crate::settings::Settings;
+use crate::suite::Suite;
+
+/// The exit code where the suite could not run at all: a broken file of settings, no attacks, two of one name.
+const COULD_NOT_RUN: u8 = 2;
+
+/// Everything that the trials of one process share.
+struct Runner {
+    handle: Handle,
+    settings: Mutex<Option<Settings>>,
+    /// Started by the first trial that runs; `None` once it has been stopped.
+    redroom: tokio::sync::OnceCell<Result<Redroom>>,
+    ignored_without_backend: bool,
+    required: bool,
+    records: Mutex<Vec<TestRecord>>,
+    junit: Option<std::path::PathBuf>,
+    attack_timeout: Duration,
+}
+
+/// `main` of a suite: what `redroom::main!()` expands to.
+pub fn run(suite: impl FnOnce() -> Suite) -> ExitCode {
+    crate::init();
+    let arguments = Arguments::from_args();
+    let registrations = match crate::registry::attacks() {
+        Ok(registrations) => registrations,
+        Err(error) => return could_not_run(&error),
+    };
+    if arguments.list {
+        let trials = registrations.into_iter().map(|attack| listed(attack)).collect();
+        return libtest_mimic::run(&arguments, trials).exit_code();
+    }
+    match run_attacks(arguments, registrations, suite()) {
+        Ok(code) => code,
+        Err(error) => could_not_run(&error),
+    }
+}
+
+fn run_attacks(
+    mut arguments: Arguments,
+    registrations: Vec<&'static Registration>,
+    mut suite: Suite,
+) -> Result<ExitCode> {
+    if let Some(threads) = arguments.test_threads {
+        suite.parallel = Some(u32::try_from(threads).unwrap_or(u32::MAX));
+    }
+    let mut settings = Settings::load(suite)?;
+    if let Some(threads) = arguments.test_threads {
+        settings.set_parallel(threads)?;
+    }
+    arguments.test_threads = Some(settings.parallel as usize);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("redroom")
+        .build()
+        .map_err(|error| Error::redroom("no_runtime", format!("the async runtime cannot start: {error}")))?;
+    panics::install();
+    let runner = Arc::new(Runner {
+        handle: runtime.handle().clone(),
+        ignored_without_backend: settings.ignored_without_backend,
+        required: settings.environment.requires("docker"),
+        junit: settings.environment.junit.clone(),
+        attack_timeout: settings.attack_timeout(),
+        settings: Mutex::new(Some(settings)),
+        redroom: tokio::sync::OnceCell::new(),
+        records: Mutex::default(),
+    });
+    runtime.spawn(signals::end_on_signal(runner.clone()));
+    let trials = registrations.into_iter().map(|attack| trial(attack, runner.clone())).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    runtime.block_on(runner.stop());
+    let reported = runner.report();
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    if let Err(error) = reported {
+        return Ok(could_not_run(&error));
+    }
+    Ok(conclusion.exit_code())
+}
+
+/// A trial that is only listed.
+fn listed(attack: &'static Registration) -> Trial {
+    Trial::test(attack.test_name(), || Ok(())).with_ignored_flag(attack.is_ignored())
+}
+
+fn trial(attack: &'static Registration, runner: Arc<Runner>) -> Trial {
+    Trial::ignorable_test(attack.test_name(), move || runner.attack(attack)).with_ignored_flag(attack.is_ignored())
+}
+
+impl Runner {
+    fn attack(&self, attack: &'static Registration) -> std::result::Result<Completion, Failed> {
+        let began = std::time::Instant::now();
+        let played = self.handle.block_on(async {
+            match self.redroom().await {
+                Ok(redroom) => attack::play(attack, &redroom, self.attack_timeout).await,
+                Err(error) if self.may_be_ignored(&error) => attack::Played::ignored(error.to_string()),
+                Err(error) => attack::Played::could_not(error),
+            }
+        });
+        let record = TestRecord {
+            name: attack.test_name().to_owned(),
+            crate_name: attack.crate_name().to_owned(),
+            file: attack.file.to_owned(),
+            line: attack.line,
+            duration: began.elapsed(),
+            outcome: played.outcome.clone(),
+            properties: played.properties,
+        };
+        self.records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+        match played.outcome {
+            Outcome::Passed => Ok(Completion::Completed),
+            Outcome::Skipped(reason) => Ok(Completion::ignored_with(reason)),
+            Outcome::Failed(message) | Outcome::Error(message) => Err(Failed::from(visible(&message))),
+        }
+    }
+
+    /// The session: started by whoever asks first.
+    async fn redroom(&self) -> Result<Redroom> {
+        self.redroom
+            .get_or_init(|| async {
+                let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let redroom = Redroom::with_settings(settings.ok_or_else(crate::slot::stopped)?).await?;
+                let facts = redroom.backend();
+                eprintln!(
+                    "redroom: {} ({}); evidence in {}",
+                    facts.name,
+                    facts.why,
+                    redroom.evidence_folder().display()
+                );
+                Ok(redroom)
+            })
+            .await
+            .clone()
+    }
+
+    fn may_be_ignored(&self, error: &Error) -> bool {
+        self.ignored_without_backend && !self.required && error.code() == "docker_unavailable"
+    }
+
+    async fn stop(&self) {
+        if let Some(Ok(redroom)) = self.redroom.get() {
+            redroom.stop().await;
+        }
+    }
+
+    fn report(&self) -> Result<()> {
+        let Some(path) = &self.junit else { return Ok(()) };
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        records.sort_by(|a, b| a.name.cmp(&b.name));
+        junit::write(path, &records)
+    }
+}
+
+fn could_not_run(error: &Error) -> ExitCode {
+    eprintln!("redroom: {}", visible(&error.to_string()));
+    ExitCode::from(COULD_NOT_RUN)
+}

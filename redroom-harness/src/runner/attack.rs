@@ -1,0 +1,114 @@
+//! One attack from its registration to its outcome: the run is started, the body is played to its end, its time or its
+//! panic, and the run is finished whatever happened.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::panics;
+use crate::error::{By, Error};
+use crate::evidence::RunResult;
+use crate::redroom::Redroom;
+use crate::registry::{Registration, ShouldPanic};
+use crate::report::junit::Outcome;
+
+/// What an attack came to, for the reports.
+pub(super) struct Played {
+    pub(super) outcome: Outcome,
+    pub(super) properties: Vec<(String, String)>,
+}
+
+impl Played {
+    pub(super) fn ignored(reason: String) -> Self {
+        Played { outcome: Outcome::Skipped(reason), properties: Vec::new() }
+    }
+
+    /// redroom could not do its part: not a verdict of the test.
+    pub(super) fn could_not(error: Error) -> Self {
+        Played { outcome: Outcome::Error(error.to_string()), properties: Vec::new() }
+    }
+}
+
+/// How a body ended.
+enum Ended {
+    Returned,
+    Failed(String),
+    Panicked(String),
+    TimedOut(Error),
+}
+
+/// Plays one attack.
+pub(super) async fn play(attack: &'static Registration, redroom: &Redroom, longest: Duration) -> Played {
+    let options = (attack.options)();
+    let timeout = options.given_timeout().unwrap_or(longest);
+    let run = match redroom.start_run(options.name(attack.test_name())).await {
+        Ok(run) => run,
+        Err(error) => return Played::could_not(error),
+    };
+    let body = AssertUnwindSafe((attack.body)(run.clone())).catch_unwind();
+    let ended = match tokio::time::timeout(timeout, body).await {
+        Ok(Ok(Ok(()))) => Ended::Returned,
+        Ok(Ok(Err(message))) => Ended::Failed(message),
+        Ok(Err(payload)) => Ended::Panicked(panics::message(&*payload)),
+        Err(_) => Ended::TimedOut(Error::new(
+            By::Redroom,
+            "attack_timeout",
+            format!("the attack took longer than {} s; set `timeout` if it needs more", timeout.as_secs_f64()),
+        )),
+    };
+    let finished = match &ended {
+        Ended::TimedOut(error) => run.cut_short(error.clone()).await,
+        // A body that has ended can leave a turn behind; nobody waits for it any more.
+        _ => run.finish().await,
+    };
+    let result = match finished {
+        Ok(result) => result,
+        Err(error) => return Played::could_not(error),
+    };
+    Played { outcome: outcome(attack, &ended, &result), properties: properties(&result) }
+}
+
+fn outcome(attack: &Registration, ended: &Ended, result: &RunResult) -> Outcome {
+    let evidence = format!("\nevidence: {}", result.artifacts.folder.display());
+    let with_errors = |mut message: String| {
+        for error in &result.errors {
+            if message.contains(error.detail()) {
+                continue;
+            }
+            message.push_str(&format!("\n  {} ({}): {}", error.code(), error.by(), error.detail()));
+        }
+        if message.contains(&evidence) { message } else { message + &evidence }
+    };
+    match (ended, &attack.should_panic) {
+        (Ended::TimedOut(error), _) => Outcome::Failed(with_errors(error.to_string())),
+        (Ended::Failed(message), ShouldPanic::No) => Outcome::Failed(with_errors(message.clone())),
+        (Ended::Panicked(message), ShouldPanic::No) => Outcome::Failed(with_errors(message.clone())),
+        (Ended::Returned, ShouldPanic::No) if result.turns.is_empty() => Outcome::Failed(with_errors(
+            "no_turn (redroom): the attack never sent the agent a message, so nothing was tried; call `run.send(…).await?`".to_owned(),
+        )),
+        (Ended::Returned, ShouldPanic::No) => Outcome::Passed,
+        (Ended::Panicked(_), ShouldPanic::Yes) => Outcome::Passed,
+        (Ended::Panicked(message), ShouldPanic::With(expected)) if message.contains(*expected) => Outcome::Passed,
+        (Ended::Panicked(message), ShouldPanic::With(expected)) => Outcome::Failed(with_errors(format!(
+            "the panic did not contain the expected text\n  panic: {message}\n  expected: {expected}"
+        ))),
+        (Ended::Returned, _) => Outcome::Failed(with_errors("the attack did not panic as it should".to_owned())),
+        (Ended::Failed(message), _) => {
+            Outcome::Failed(with_errors(format!("the attack did not panic as it should, but returned an error: {message}")))
+        }
+    }
+}
+
+fn properties(result: &RunResult) -> Vec<(String, String)> {
+    [
+        ("backend", result.backend.name.clone()),
+        ("agent", result.agent.name.clone()),
+        ("agent_version", result.agent.version.clone()),
+        ("model", result.agent.model.clone().unwrap_or_default()),
+        ("leaks", result.leaks().len().to_string()),
+        ("evidence", result.artifacts.folder.display().to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}

@@ -1,0 +1,41 @@
+//! SIGINT and SIGTERM: everything is removed, then the process ends with the signal's code.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::Runner;
+
+/// How long the removal may take before the process ends all the same; what is left then, the next start sweeps.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Waits for a signal, removes everything, ends the process with 130 (SIGINT) or 143 (SIGTERM).
+pub(super) async fn end_on_signal(runner: Arc<Runner>) {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        tracing::warn!("signals cannot be handled here; an interrupted suite is swept at the next start");
+        return;
+    };
+    let code = tokio::select! {
+        () = received(&mut interrupt) => 130,
+        () = received(&mut terminate) => 143,
+    };
+    eprintln!("redroom: interrupted; removing what this session made");
+    let removal = async {
+        if let Some(Ok(redroom)) = runner.redroom.get() {
+            redroom.abandon().await;
+        }
+    };
+    tokio::select! {
+        _ = tokio::time::timeout(PATIENCE, removal) => {}
+        () = received(&mut interrupt) => {}
+    }
+    std::process::exit(code);
+}
+
+async fn received(signal: &mut Signal) {
+    if signal.recv().await.is_none() {
+        std::future::pending::<()>().await;
+    }
+}

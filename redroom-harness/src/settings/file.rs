@@ -1,0 +1,270 @@
+//! `redroom.toml`: the first one of several places that is there; unknown keys are refused with the nearest known one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::Environment;
+use crate::agent::{Agent, ClaudeCode, Shell};
+use crate::error::{Error, Result};
+use crate::guard::{IntoToolCallCheck, ToolCallCheck};
+use crate::limits::Limits;
+use crate::model::ModelProxy;
+use crate::nearest::nearest;
+
+/// The most that a settings file may weigh, in bytes.
+const SIZE_LIMIT: u64 = 1024 * 1024;
+
+/// What a settings file says.
+#[derive(Clone, Default)]
+pub(crate) struct ConfigFile {
+    path: PathBuf,
+    agent: Option<AgentTable>,
+    model_proxy: Option<ProxyTable>,
+    tool_call_check: Option<CheckTable>,
+    pub(crate) parallel: Option<u32>,
+    pub(crate) limits: Limits,
+    pub(crate) fake_domain: Option<String>,
+    pub(crate) catch_all: Option<bool>,
+    pub(crate) backend: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Root {
+    agent: Option<AgentTable>,
+    model_proxy: Option<ProxyTable>,
+    tool_call_check: Option<CheckTable>,
+    parallel: Option<u32>,
+    limits: Option<LimitsTable>,
+    fake_domain: Option<String>,
+    catch_all: Option<bool>,
+    backend: Option<String>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgentTable {
+    name: String,
+    version: Option<String>,
+    model: Option<String>,
+    max_turns: Option<u32>,
+    max_budget_usd: Option<f64>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProxyTable {
+    base_url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CheckTable {
+    url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitsTable {
+    cpus: Option<f64>,
+    memory: Option<String>,
+    pids: Option<u32>,
+    file_size: Option<String>,
+    open_files: Option<u64>,
+    turn_timeout: Option<u64>,
+}
+
+impl ConfigFile {
+    /// Looks for the file at `REDROOM_CONFIG`, in the crate's folder as cargo names it at run time, and in the current folder.
+    /// One that is not there or cannot be read means the next; a broken one is an error.
+    pub(crate) fn find(environment: &Environment) -> Result<Self> {
+        let named = environment.config.clone();
+        let standing = [environment.manifest_dir.clone(), Some(PathBuf::from("."))];
+        let places = named.into_iter().chain(standing.into_iter().flatten().map(|folder| folder.join("redroom.toml")));
+        for path in places {
+            let readable = std::fs::metadata(&path).is_ok_and(|facts| facts.is_file() && facts.len() <= SIZE_LIMIT);
+            let text = readable.then(|| std::fs::read_to_string(&path));
+            match text {
+                Some(Ok(text)) => return Self::parse(&path, &text),
+                Some(Err(error)) => tracing::warn!(path = %path.display(), %error, "a settings file cannot be read"),
+                None => {}
+            }
+        }
+        Ok(ConfigFile::default())
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self> {
+        let root: Root = toml::from_str(text).map_err(|error| broken(path, &error))?;
+        let limits = root.limits.map(LimitsTable::into_limits).unwrap_or_default();
+        Ok(ConfigFile {
+            path: path.to_owned(),
+            agent: root.agent,
+            model_proxy: root.model_proxy,
+            tool_call_check: root.tool_call_check,
+            parallel: root.parallel,
+            limits,
+            fake_domain: root.fake_domain,
+            catch_all: root.catch_all,
+            backend: root.backend,
+        })
+    }
+
+    pub(crate) fn agent(&self) -> Result<Option<Arc<dyn Agent>>> {
+        let Some(table) = &self.agent else { return Ok(None) };
+        match table.name.as_str() {
+            "claude-code" => {
+                let mut agent = ClaudeCode::new(table.version.as_deref().unwrap_or(super::CLAUDE_CODE_VERSION));
+                if let Some(model) = &table.model {
+                    agent = agent.model(model);
+                }
+                if let Some(turns) = table.max_turns {
+                    agent = agent.max_turns(turns);
+                }
+                if let Some(budget) = table.max_budget_usd {
+                    agent = agent.max_budget_usd(budget);
+                }
+                Ok(Some(Arc::new(agent)))
+            }
+            "shell" => Ok(Some(Arc::new(Shell::new()))),
+            other => Err(self.wrong(&format!("agent.name = {other:?}: write \"claude-code\" or \"shell\""))),
+        }
+    }
+
+    pub(crate) fn model_proxy(&self) -> Result<Option<ModelProxy>> {
+        let Some(table) = &self.model_proxy else { return Ok(None) };
+        let mut proxy = ModelProxy::new(&table.base_url);
+        for (name, value) in &table.headers {
+            proxy = proxy.header(name, self.expand(name, value)?);
+        }
+        Ok(Some(proxy))
+    }
+
+    pub(crate) fn tool_call_check(&self) -> Result<Option<ToolCallCheck>> {
+        let Some(table) = &self.tool_call_check else { return Ok(None) };
+        let mut check = ToolCallCheck::url(&table.url);
+        for (name, value) in &table.headers {
+            check = check.header(name, self.expand(name, value)?);
+        }
+        Ok(Some(check.into_tool_call_check()))
+    }
+
+    /// `$NAME` as a whole value is the environment's variable: a key has no place in a file that is committed.
+    fn expand(&self, header: &str, value: &str) -> Result<String> {
+        let Some(name) = value.strip_prefix('$') else { return Ok(value.to_owned()) };
+        std::env::var(name).map_err(|_| {
+            self.wrong(&format!(
+                "the header {header} takes its value from ${name}, which is not set in the environment"
+            ))
+        })
+    }
+
+    fn wrong(&self, why: &str) -> Error {
+        Error::redroom("invalid_config", format!("{}: {why}", self.path.display()))
+    }
+}
+
+impl LimitsTable {
+    fn into_limits(self) -> Limits {
+        let mut limits = Limits::new();
+        if let Some(cpus) = self.cpus {
+            limits = limits.cpus(cpus);
+        }
+        if let Some(memory) = self.memory {
+            limits = limits.memory(memory);
+        }
+        if let Some(pids) = self.pids {
+            limits = limits.pids(pids);
+        }
+        if let Some(size) = self.file_size {
+            limits = limits.file_size(size);
+        }
+        if let Some(files) = self.open_files {
+            limits = limits.open_files(files);
+        }
+        if let Some(seconds) = self.turn_timeout {
+            limits = limits.turn_timeout(Duration::from_secs(seconds));
+        }
+        limits
+    }
+}
+
+/// A broken file: where, what, and the nearest known key where one is unknown.
+fn broken(path: &Path, error: &toml::de::Error) -> Error {
+    // The parser's own message quotes the line: a key that somebody wrote into it would be in a log. Place and reason do.
+    let message = error.message();
+    let mut detail = format!("{}: {message}", path.display());
+    if let Some((unknown, known)) = unknown_field(message)
+        && let Some(nearest) = nearest(&unknown, known.iter().map(String::as_str))
+    {
+        detail = format!("{}: unknown key `{unknown}`; did you mean `{nearest}`?", path.display());
+    }
+    Error::redroom("invalid_config", detail)
+}
+
+/// The names in serde's message on an unknown field.
+fn unknown_field(message: &str) -> Option<(String, Vec<String>)> {
+    let mut names = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2).map(str::to_owned);
+    let unknown = names.next()?;
+    Some((unknown, names.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<ConfigFile> {
+        ConfigFile::parse(Path::new("redroom.toml"), text)
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let file = parse(
+            "parallel = 2\nbackend = \"docker\"\nfake_domain = \"corp.test\"\ncatch_all = true\n\
+             [agent]\nname = \"claude-code\"\nversion = \"2.1.316\"\nmodel = \"haiku\"\n\
+             [limits]\nmemory = \"1g\"\nturn_timeout = 60\n\
+             [model_proxy]\nbase_url = \"https://gw.example\"\n[tool_call_check]\nurl = \"http://localhost:1\"\n",
+        )
+        .unwrap();
+        assert_eq!(file.parallel, Some(2));
+        assert_eq!(file.limits, Limits::new().memory("1g").turn_timeout(Duration::from_secs(60)));
+        let agent = file.agent().unwrap().unwrap();
+        assert_eq!((agent.name(), agent.version(), agent.model()), ("claude-code", "2.1.316", Some("haiku")));
+        assert!(file.model_proxy().unwrap().is_some() && file.tool_call_check().unwrap().is_some());
+    }
+
+    #[test]
+    fn an_unknown_key_is_answered_with_the_nearest_known_one() {
+        let error = parse("paralel = 2\n").err().unwrap();
+        assert_eq!(error.code(), "invalid_config");
+        assert!(error.detail().contains("`paralel`") && error.detail().contains("`parallel`"), "{error}");
+        let error = parse("[limits]\nmemroy = \"1g\"\n").err().unwrap();
+        assert!(error.detail().contains("`memory`"), "{error}");
+    }
+
+    #[test]
+    fn a_broken_file_is_an_error_that_does_not_quote_it() {
+        let error = parse("[model_proxy]\nheaders = { x-api-key = sk-secret }\n").err().unwrap();
+        assert_eq!(error.code(), "invalid_config");
+        assert!(!error.to_string().contains("sk-secret"), "{error}");
+    }
+
+    #[test]
+    fn the_first_file_that_is_there_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("redroom.toml"), "parallel = 9\n").unwrap();
+        let environment = Environment {
+            config: Some(folder.path().join("absent.toml")),
+            manifest_dir: Some(folder.path().to_owned()),
+            ..Environment::default()
+        };
+        assert_eq!(ConfigFile::find(&environment).unwrap().parallel, Some(9));
+    }
+}

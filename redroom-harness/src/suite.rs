@@ -1,0 +1,116 @@
+//! What a suite sets for all its attacks, in code.
+
+use std::sync::Arc;
+
+use crate::agent::Agent;
+use crate::guard::{IntoToolCallCheck, ToolCallCheck};
+use crate::limits::Limits;
+use crate::model::{IntoModel, ModelProxy, Player};
+
+/// What a suite sets for all its attacks. Stronger than `redroom.toml`, weaker than the environment, the command line and an
+/// attack's own attribute.
+///
+/// ```no_run
+/// use redroom_harness::{ClaudeCode, Suite};
+///
+/// let suite = Suite::new().agent(ClaudeCode::new("2.1.332").model("sonnet")).parallel(8);
+/// ```
+#[derive(Clone, Default)]
+pub struct Suite {
+    pub(crate) agent: Option<Arc<dyn Agent>>,
+    pub(crate) player: Option<Player>,
+    pub(crate) tool_call_check: Option<ToolCallCheck>,
+    pub(crate) parallel: Option<u32>,
+    pub(crate) limits: Limits,
+    pub(crate) fake_domain: Option<String>,
+    pub(crate) catch_all: Option<bool>,
+    pub(crate) backend: Option<String>,
+    pub(crate) ignored_without_backend: bool,
+}
+
+impl Suite {
+    /// Nothing set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The agent under attack. Default: Claude Code.
+    #[must_use]
+    pub fn agent(mut self, agent: impl Agent) -> Self {
+        self.agent = Some(Arc::new(agent));
+        self
+    }
+
+    /// Who plays the model: a [`Script`](crate::Script) or an async function.
+    #[must_use]
+    pub fn model(mut self, model: impl IntoModel) -> Self {
+        self.player = Some(Player::Model(model.into_model()));
+        self
+    }
+
+    /// Where the model's traffic goes: a gateway, a proxy. Takes the place of [`model`](Self::model).
+    #[must_use]
+    pub fn model_proxy(mut self, proxy: ModelProxy) -> Self {
+        self.player = Some(Player::Proxy(proxy));
+        self
+    }
+
+    /// The guard: asked about every tool call.
+    #[must_use]
+    pub fn tool_call_check(mut self, check: impl IntoToolCallCheck) -> Self {
+        self.tool_call_check = Some(check.into_tool_call_check());
+        self
+    }
+
+    /// How many runs may be live at once, over all processes of this user: 1 to 245. Default: 4.
+    #[must_use]
+    pub fn parallel(mut self, parallel: u32) -> Self {
+        self.parallel = Some(parallel);
+        self
+    }
+
+    /// What one run may use.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The domain that the fake internet answers for, with everything under it. Default: `redroom.test`.
+    #[must_use]
+    pub fn fake_domain(mut self, domain: impl Into<String>) -> Self {
+        self.fake_domain = Some(domain.into());
+        self
+    }
+
+    /// Whether every other name and address is answered like the fake domain. Default: no.
+    #[must_use]
+    pub fn catch_all(mut self, catch_all: bool) -> Self {
+        self.catch_all = Some(catch_all);
+        self
+    }
+
+    /// `"docker"` or `"auto"`.
+    #[must_use]
+    pub fn backend(mut self, backend: impl Into<String>) -> Self {
+        self.backend = Some(backend.into());
+        self
+    }
+
+    /// Where no backend can run, attacks are shown as ignored with the reason instead of failing. For suites that are run on
+    /// machines of which only some have an engine; `REDROOM_REQUIRE=docker` makes them fail all the same.
+    #[must_use]
+    pub fn ignored_without_backend(mut self) -> Self {
+        self.ignored_without_backend = true;
+        self
+    }
+}
+
+impl std::fmt::Debug for Suite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Suite")
+            .field("parallel", &self.parallel)
+            .field("backend", &self.backend)
+            .finish_non_exhaustive()
+    }
+}
