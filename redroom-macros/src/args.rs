@@ -99,7 +99,9 @@ impl Args {
         let parsed = (|input: syn::parse::ParseStream<'_>| {
             let complete = separated(input, diagnostics, begins_argument, |input, diagnostics| {
                 let key = input.call(Ident::parse_any)?;
-                input.parse::<Token![=]>()?;
+                if input.parse::<Token![=]>().is_err() {
+                    return Err(syn::Error::new(key.span(), format!("`{key}` needs a value: write `{key} = …`")));
+                }
                 if key == "crate" {
                     args.root = Some(input.call(Path::parse_mod_style)?);
                 } else {

@@ -1,6 +1,7 @@
 //! Mistakes, collected over all steps and told together.
 
 use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
 
 /// The mistakes so far.
 #[derive(Default)]
@@ -18,6 +19,11 @@ impl Diagnostics {
     /// Adds a mistake at a place.
     pub(crate) fn at(&mut self, span: Span, message: impl std::fmt::Display) {
         self.push(syn::Error::new(span, message));
+    }
+
+    /// Adds a mistake that these tokens are, from the first to the last.
+    pub(crate) fn on(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
+        self.push(syn::Error::new_spanned(tokens, message));
     }
 
     /// Whether there is none.

@@ -1,7 +1,7 @@
 //! What the attribute leaves behind: the function as it was, and its registration, through paths of the facade only.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, quote};
 use syn::ext::IdentExt as _;
 
 use crate::args::{Args, Built, Form, ItemValue, Setter, Setting};
@@ -48,9 +48,10 @@ fn registration(root: &TokenStream, args: &Args, function: &Function) -> TokenSt
         ShouldPanic::With(text) => quote!(With(#text)),
     };
     let settings = args.settings.iter().map(|setting| call(root, setting));
-    let run = Ident::new("run", Span::mixed_site());
-    let attack = quote_spanned!(function.argument_span()=> #ident(#run));
-    let outcome = quote_spanned!(function.output_span()=> #root::private::Outcome::into_result);
+    // Names that the user's cannot clash with, at the places where a wrong type is to be told.
+    let private = |name: &str, span: Span| Ident::new(name, Span::mixed_site().located_at(span));
+    let run = private("run", function.argument_span());
+    let outcome = private("outcome", function.output_span());
     quote! {
         #root::private::Registration {
             name: ::core::concat!(::core::module_path!(), "::", #name),
@@ -59,7 +60,10 @@ fn registration(root: &TokenStream, args: &Args, function: &Function) -> TokenSt
             ignore: #root::private::Ignore::#ignore,
             should_panic: #root::private::ShouldPanic::#should_panic,
             options: || #root::RunOptions::new() #(#settings)*,
-            body: |#run| ::std::boxed::Box::pin(async move { #outcome(#attack.await) }),
+            body: |#run| ::std::boxed::Box::pin(async move {
+                let #outcome = #ident(#run).await;
+                #root::private::Outcome::into_result(#outcome)
+            }),
         }
     }
 }

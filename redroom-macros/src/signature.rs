@@ -31,7 +31,7 @@ impl Function {
     /// Reads the item. Its mistakes are collected; an item that is no function is the error.
     pub(crate) fn parse(item: TokenStream, diagnostics: &mut Diagnostics) -> syn::Result<Self> {
         let mut item: ItemFn = syn::parse2(item.clone()).map_err(|error| match syn::parse2::<Item>(item) {
-            Ok(other) => syn::Error::new(other.span(), "an attack is an async function: `async fn name(run: Run)`"),
+            Ok(other) => syn::Error::new_spanned(other, "an attack is an async function: `async fn name(run: Run)`"),
             Err(_) => error,
         })?;
         check(&item, diagnostics);
@@ -61,26 +61,23 @@ fn check(item: &ItemFn, diagnostics: &mut Diagnostics) {
     if signature.asyncness.is_none() {
         diagnostics.at(signature.fn_token.span, "an attack is an async function: write `async fn`");
     }
-    for (span, what) in [
-        (signature.constness.map(|token| token.span()), "const"),
-        (signature.abi.as_ref().map(|abi| abi.span()), "extern"),
-    ]
-    .into_iter()
-    .filter_map(|(span, what)| Some((span?, what)))
-    {
-        diagnostics.at(span, format!("an attack cannot be `{what}`"));
+    if let Some(token) = &signature.constness {
+        diagnostics.on(token, "an attack cannot be `const`");
+    }
+    if let Some(abi) = &signature.abi {
+        diagnostics.on(abi, "an attack cannot be `extern`");
     }
     if !signature.generics.params.is_empty() {
-        diagnostics.at(signature.generics.span(), "an attack cannot be generic: it is called by name");
+        diagnostics.on(&signature.generics, "an attack cannot be generic: it is called by name");
     }
     if let Some(where_clause) = &signature.generics.where_clause {
-        diagnostics.at(where_clause.span(), "an attack cannot have a `where` clause");
+        diagnostics.on(where_clause, "an attack cannot have a `where` clause");
     }
     check_inputs(item, diagnostics);
     if let ReturnType::Type(_, output) = &signature.output
         && matches!(&**output, Type::ImplTrait(_) | Type::Never(_) | Type::Reference(_))
     {
-        diagnostics.at(output.span(), "an attack returns `()` or `Result<(), E>` with an `E` that can be displayed");
+        diagnostics.on(output, "an attack returns `()` or `Result<(), E>` with an `E` that can be displayed");
     }
 }
 
@@ -90,19 +87,19 @@ fn check_inputs(item: &ItemFn, diagnostics: &mut Diagnostics) {
     match inputs.next() {
         None => diagnostics.at(signature.paren_token.span.join(), "an attack takes its run: write `run: Run`"),
         Some(FnArg::Receiver(receiver)) => {
-            diagnostics.at(receiver.span(), "an attack is a function by itself, without `self`");
+            diagnostics.on(receiver, "an attack is a function by itself, without `self`");
             return;
         }
         Some(FnArg::Typed(argument)) => match &*argument.ty {
             Type::Reference(reference) => {
-                diagnostics.at(reference.span(), "an attack takes its run by value: write `run: Run`");
+                diagnostics.on(reference, "an attack takes its run by value: write `run: Run`");
             }
-            Type::ImplTrait(implied) => diagnostics.at(implied.span(), "an attack takes a `Run`: write `run: Run`"),
+            Type::ImplTrait(implied) => diagnostics.on(implied, "an attack takes a `Run`: write `run: Run`"),
             _ => {}
         },
     }
     for extra in inputs {
-        diagnostics.at(extra.span(), "an attack takes its run and nothing else");
+        diagnostics.on(extra, "an attack takes its run and nothing else");
     }
 }
 
@@ -116,7 +113,7 @@ fn take_test_attributes(attributes: &mut Vec<Attribute>, diagnostics: &mut Diagn
                     ignore = read;
                     Ok(())
                 }
-                _ => Err(syn::Error::new(attribute.span(), "`ignore` is given twice")),
+                _ => Err(syn::Error::new_spanned(attribute, "`ignore` is given twice")),
             })
         } else if attribute.path().is_ident("should_panic") {
             read_should_panic(&attribute).and_then(|read| match should_panic {
@@ -124,12 +121,11 @@ fn take_test_attributes(attributes: &mut Vec<Attribute>, diagnostics: &mut Diagn
                     should_panic = read;
                     Ok(())
                 }
-                _ => Err(syn::Error::new(attribute.span(), "`should_panic` is given twice")),
+                _ => Err(syn::Error::new_spanned(attribute, "`should_panic` is given twice")),
             })
         } else {
-            let result = refuse_hidden_test_attribute(&attribute);
             attributes.push(attribute);
-            result
+            Ok(())
         };
         if let Err(error) = result {
             diagnostics.push(error);
@@ -143,15 +139,15 @@ fn read_ignore(attribute: &Attribute) -> syn::Result<Ignore> {
         Meta::Path(_) => Ok(Ignore::Yes),
         Meta::NameValue(value) => match text(&value.value) {
             Some(why) => Ok(Ignore::Because(why)),
-            None => Err(syn::Error::new(value.value.span(), "the reason is a string literal")),
+            None => Err(syn::Error::new_spanned(&value.value, "the reason is a string literal")),
         },
-        Meta::List(_) => Err(syn::Error::new(attribute.span(), "write `#[ignore]` or `#[ignore = \"why\"]`")),
+        Meta::List(_) => Err(syn::Error::new_spanned(attribute, "write `#[ignore]` or `#[ignore = \"why\"]`")),
     }
 }
 
 fn read_should_panic(attribute: &Attribute) -> syn::Result<ShouldPanic> {
     let form =
-        || syn::Error::new(attribute.span(), "write `#[should_panic]` or `#[should_panic(expected = \"text\")]`");
+        || syn::Error::new_spanned(attribute, "write `#[should_panic]` or `#[should_panic(expected = \"text\")]`");
     match &attribute.meta {
         Meta::Path(_) => Ok(ShouldPanic::Yes),
         Meta::NameValue(value) => text(&value.value).map(ShouldPanic::With).ok_or_else(form),
@@ -165,22 +161,6 @@ fn read_should_panic(attribute: &Attribute) -> syn::Result<ShouldPanic> {
             })
             .map_err(|_| form()),
     }
-}
-
-/// A `cfg_attr` below this attribute has not been looked at yet, so that what it adds would be lost.
-fn refuse_hidden_test_attribute(attribute: &Attribute) -> syn::Result<()> {
-    let Meta::List(list) = &attribute.meta else { return Ok(()) };
-    let hides = list.path.is_ident("cfg_attr")
-        && list.tokens.clone().into_iter().any(
-            |token| matches!(&token, proc_macro2::TokenTree::Ident(name) if name == "ignore" || name == "should_panic"),
-        );
-    if hides {
-        return Err(syn::Error::new(
-            attribute.span(),
-            "put this above `#[redroom::attack]`, which would not see it here",
-        ));
-    }
-    Ok(())
 }
 
 fn text(expr: &Expr) -> Option<LitStr> {

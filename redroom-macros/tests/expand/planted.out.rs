@@ -48,9 +48,8 @@ const _: () = {
                     )
             },
             body: |run| ::std::boxed::Box::pin(async move {
-                ::redroom::private::Outcome::into_result(
-                    setup_page_must_not_get_the_env_file(run).await,
-                )
+                let outcome = setup_page_must_not_get_the_env_file(run).await;
+                ::redroom::private::Outcome::into_result(outcome)
             }),
         }
     });

@@ -18,9 +18,8 @@ const _: () = {
                     )
             },
             body: |run| ::std::boxed::Box::pin(async move {
-                crate::testing::redroom::private::Outcome::into_result(
-                    guarded(run).await,
-                )
+                let outcome = guarded(run).await;
+                crate::testing::redroom::private::Outcome::into_result(outcome)
             }),
         }
     });

@@ -25,7 +25,8 @@ const _: () = {
                     .timeout(Duration::from_secs(60))
             },
             body: |run| ::std::boxed::Box::pin(async move {
-                ::redroom::private::Outcome::into_result(r#loop(run).await)
+                let outcome = r#loop(run).await;
+                ::redroom::private::Outcome::into_result(outcome)
             }),
         }
     });

@@ -1,0 +1,55 @@
+//! An attribute's attack arrives in the registry as it was written.
+
+use redroom::private::{Ignore, Registration, ShouldPanic, inventory};
+use redroom::{Run, canary};
+
+#[redroom::attack(
+    workspace = { ".env": "T=${secrets.token}\n", "run.sh": { body: "#!/bin/sh\n", executable: true } },
+    files = { "/home/agent/.netrc": b"${secrets.token}" },
+    pages = { "https://docs.redroom.test/setup": { body: "{}", status: 404 } },
+    secrets = { token: canary() },
+)]
+async fn planted(_: Run) -> redroom::Result<()> {
+    Ok(())
+}
+
+mod nested {
+    use redroom::Run;
+
+    #[redroom::attack]
+    #[ignore = "not now"]
+    #[cfg_attr(all(), should_panic(expected = "leaked"))]
+    async fn r#loop(_: Run) {}
+}
+
+fn registered(name: &str) -> &'static Registration {
+    inventory::iter::<Registration>.into_iter().find(|attack| attack.test_name() == name).unwrap()
+}
+
+#[test]
+fn an_attack_is_named_by_its_modules_and_function() {
+    let attack = registered("nested::loop");
+    assert_eq!(attack.name, "registration::nested::loop");
+    assert!(attack.file.ends_with("registration.rs") && attack.line > 1);
+}
+
+#[test]
+fn test_attributes_are_carried_over() {
+    let attack = registered("nested::loop");
+    assert_eq!(attack.ignore, Ignore::Because("not now"));
+    assert_eq!(attack.should_panic, ShouldPanic::With("leaked"));
+    let attack = registered("planted");
+    assert_eq!((attack.ignore, attack.should_panic), (Ignore::No, ShouldPanic::No));
+}
+
+#[test]
+fn what_is_planted_is_made_anew_for_each_run() {
+    let plant = || (registered("planted").options)().check("redroom.test").unwrap();
+    let (one, two) = (plant(), plant());
+    assert_ne!(one.secrets[0].value, two.secrets[0].value, "a canary is fresh");
+    let value = String::from_utf8(one.secrets[0].value.as_bytes().to_vec()).unwrap();
+    assert_eq!(one.workspace[0].body, format!("T={value}\n"));
+    assert!(one.workspace[1].executable);
+    assert_eq!(one.files[0].body, "${secrets.token}");
+    assert_eq!(one.pages[0].status, 404);
+}

@@ -1,0 +1,7 @@
+
+#[redroom::attack]
+async fn attack(run: String) {
+    drop(run);
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+struct Suite;
+
+impl Suite {
+    #[redroom::attack]
+    async fn attack(self) {}
+}
+
+fn main() {}

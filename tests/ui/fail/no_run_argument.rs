@@ -1,0 +1,5 @@
+
+#[redroom::attack]
+async fn attack() {}
+
+fn main() {}

@@ -1,0 +1,5 @@
+
+#[redroom::attack]
+struct Attack;
+
+fn main() {}

@@ -1,0 +1,8 @@
+use redroom::Run;
+
+#[redroom::attack]
+async fn attack(run: Run, name: &str) {
+    drop((run, name));
+}
+
+fn main() {}
