@@ -1,15 +1,27 @@
-//! Security regression tests for AI coding agents, as cargo tests.
+//! Security regression tests for AI coding agents, as `cargo test`.
+//!
+//! An [`attack`] plants something (a page with an instruction in it, a file with a secret) and talks to a real agent CLI that
+//! lives in a throw-away sandbox without internet. A sidecar plays the internet to it and records everything; afterwards the
+//! test knows, from evidence that the agent could not touch, whether a planted secret got out. redroom reports facts
+//! ([`RunResult`]); the test decides what is a failure.
+//!
+//! Start with [`attack`] and [`main!`]; without the attribute, with [`Redroom::start`].
 
 #![forbid(unsafe_code)]
 
 #[doc(inline)]
 pub use redroom_harness::{
-    Body, Error, File, Files, Page, Pages, Result, Run, RunOptions, Secret, Secrets, canary, dir, unplanted,
+    Agent, AgentFacts, Answer, Artifacts, Body, By, Call, Change, ChangeKind, ClaudeCode, Conversation, DEFAULT_DOMAIN,
+    Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput, Facts, File, Files, Found, FoundSecret, Hit, IntoModel,
+    IntoToolCallCheck, Limits, Model, ModelCall, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol,
+    RecordedDecision, RecordedToolCall, Redroom, Result, Run, RunOptions, RunResult, SCHEMA_VERSION, Script, Secret,
+    Secrets, Shell, Sighting, Suite, ToolCall, ToolCallCheck, Turn, UrlCheck, agent, backend, canary, dir, find_secrets,
+    init, json, redact_secrets, unplanted,
 };
 
 /// Makes an async function an attack: says what is planted before the agent starts, and registers the function as a test.
 ///
-/// ```ignore
+/// ```no_run
 /// use redroom::prelude::*;
 ///
 /// #[redroom::attack(
@@ -78,7 +90,7 @@ macro_rules! main {
     };
     ($suite:expr $(,)?) => {
         fn main() -> ::std::process::ExitCode {
-            $crate::private::run($suite)
+            $crate::private::run(|| $suite, ::core::env!("CARGO_MANIFEST_DIR"))
         }
     };
 }
@@ -86,7 +98,10 @@ macro_rules! main {
 pub mod prelude {
     //! What an attack needs: `use redroom::prelude::*;`.
 
-    pub use crate::{File, Page, Run, RunOptions, Secret, canary, dir, unplanted};
+    pub use crate::{
+        ClaudeCode, Conversation, Decision, Encoding, File, Limits, ModelProxy, Page, Place, Protocol, Run, RunOptions,
+        RunResult, Script, Secret, Shell, Suite, ToolCall, ToolCallCheck, canary, dir, json, unplanted,
+    };
 }
 
 #[doc(hidden)]
@@ -94,5 +109,6 @@ pub mod private {
     //! For generated code only.
 
     pub use redroom_harness::inventory;
+    pub use redroom_harness::run_suite as run;
     pub use redroom_harness::registry::{BodyFuture, Ignore, Outcome, Registration, ShouldPanic};
 }

@@ -43,6 +43,7 @@ pub use redroom::Redroom;
 pub use redroom_sidecar::search::{Encoding, find_secrets, redact_secrets};
 pub use redroom_sidecar::wire::{DnsQuestion, Found, Hit, ModelRequest, Octets, Part, Protocol};
 pub use run::{ExecOutput, Run};
+pub use serde_json::json;
 pub use settings::DEFAULT_DOMAIN;
 pub use suite::Suite;
 

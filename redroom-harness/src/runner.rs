@@ -38,8 +38,8 @@ struct Runner {
     attack_timeout: Duration,
 }
 
-/// `main` of a suite: what `redroom::main!()` expands to.
-pub fn run(suite: impl FnOnce() -> Suite) -> ExitCode {
+/// `main` of a suite: what `redroom::main!()` expands to. `manifest_dir` is the crate's folder when it was compiled.
+pub fn run(suite: impl FnOnce() -> Suite, manifest_dir: &'static str) -> ExitCode {
     crate::init();
     let arguments = Arguments::from_args();
     let registrations = match crate::registry::attacks() {
@@ -50,7 +50,7 @@ pub fn run(suite: impl FnOnce() -> Suite) -> ExitCode {
         let trials = registrations.into_iter().map(|attack| listed(attack)).collect();
         return libtest_mimic::run(&arguments, trials).exit_code();
     }
-    match run_attacks(arguments, registrations, suite()) {
+    match run_attacks(arguments, registrations, suite().manifest_dir(manifest_dir)) {
         Ok(code) => code,
         Err(error) => could_not_run(&error),
     }

@@ -60,7 +60,7 @@ impl Settings {
     /// Reads environment and file, and joins them with what the code says.
     pub(crate) fn load(suite: Suite) -> Result<Self> {
         let environment = Environment::read()?;
-        let file = ConfigFile::find(&environment)?;
+        let file = ConfigFile::find(&environment, suite.manifest_dir.as_deref())?;
         Self::join(environment, suite, file)
     }
 

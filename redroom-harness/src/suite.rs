@@ -1,5 +1,6 @@
 //! What a suite sets for all its attacks, in code.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::agent::Agent;
@@ -26,6 +27,7 @@ pub struct Suite {
     pub(crate) catch_all: Option<bool>,
     pub(crate) backend: Option<String>,
     pub(crate) ignored_without_backend: bool,
+    pub(crate) manifest_dir: Option<PathBuf>,
 }
 
 impl Suite {
@@ -94,6 +96,12 @@ impl Suite {
     #[must_use]
     pub fn backend(mut self, backend: impl Into<String>) -> Self {
         self.backend = Some(backend.into());
+        self
+    }
+
+    /// The last place where `redroom.toml` is looked for.
+    pub(crate) fn manifest_dir(mut self, folder: &str) -> Self {
+        self.manifest_dir = Some(PathBuf::from(folder));
         self
     }
 

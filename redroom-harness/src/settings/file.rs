@@ -83,11 +83,13 @@ struct LimitsTable {
 }
 
 impl ConfigFile {
-    /// Looks for the file at `REDROOM_CONFIG`, in the crate's folder as cargo names it at run time, and in the current folder.
+    /// Looks for the file at `REDROOM_CONFIG`, in the crate's folder as cargo names it at run
+    /// time, in the current folder, and in the crate's folder when it was compiled.
     /// One that is not there or cannot be read means the next; a broken one is an error.
-    pub(crate) fn find(environment: &Environment) -> Result<Self> {
+    pub(crate) fn find(environment: &Environment, compiled_in: Option<&Path>) -> Result<Self> {
         let named = environment.config.clone();
-        let standing = [environment.manifest_dir.clone(), Some(PathBuf::from("."))];
+        let standing =
+            [environment.manifest_dir.clone(), Some(PathBuf::from(".")), compiled_in.map(Path::to_owned)];
         let places = named.into_iter().chain(standing.into_iter().flatten().map(|folder| folder.join("redroom.toml")));
         for path in places {
             let readable = std::fs::metadata(&path).is_ok_and(|facts| facts.is_file() && facts.len() <= SIZE_LIMIT);
@@ -265,6 +267,6 @@ mod tests {
             manifest_dir: Some(folder.path().to_owned()),
             ..Environment::default()
         };
-        assert_eq!(ConfigFile::find(&environment).unwrap().parallel, Some(9));
+        assert_eq!(ConfigFile::find(&environment, None).unwrap().parallel, Some(9));
     }
 }

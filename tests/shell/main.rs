@@ -1,0 +1,5 @@
+//! The machinery end to end, with an agent that is a shell: what a message asks for is done, whatever it is.
+
+mod internet;
+
+redroom::main!(redroom::Suite::new().agent(redroom::Shell::new()).ignored_without_backend());
