@@ -3,6 +3,8 @@
 //! Owns the client, the address of a service and the headers that it wants, which are secrets. Knows nothing of models,
 //! guards or runs. Redirects are never followed, nothing is retried, no proxy variable is read.
 
+#[cfg(test)]
+pub(crate) mod loopback;
 pub(crate) mod silence;
 
 use std::fmt;

@@ -103,7 +103,9 @@ impl Verdict {
             None => None,
             Some("approve") => Some(RecordedDecision::Allow),
             Some("block") => Some(RecordedDecision::Deny),
-            Some(other) => return Err(format!("\"decision\" is {other:?}; it can be \"approve\" or \"block\"")),
+            Some(other) => {
+                return Err(format!("\"decision\" is {:?}; it can be \"approve\" or \"block\"", short(other)));
+            }
         };
         let specific = match typed(&answer, "hookSpecificOutput", "an object", Value::as_object)? {
             None => Specific::default(),
@@ -143,13 +145,19 @@ impl<'a> Specific<'a> {
             Some("defer") => Some(RecordedDecision::Defer),
             Some(other) => {
                 return Err(format!(
-                    "\"permissionDecision\" is {other:?}; it can be \"allow\", \"deny\", \"ask\" or \"defer\""
+                    "\"permissionDecision\" is {:?}; it can be \"allow\", \"deny\", \"ask\" or \"defer\"",
+                    short(other)
                 ));
             }
         };
         let reason = text(output, "permissionDecisionReason")?;
         Ok(Specific { decision, reason, updated_input: output.get("updatedInput") })
     }
+}
+
+/// As much of a wrong word as an error needs.
+fn short(word: &str) -> String {
+    word.chars().take(40).collect()
 }
 
 fn text<'a>(object: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>, String> {

@@ -1,12 +1,11 @@
 //! A guard that is an async function in the test.
 
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::FutureExt as _;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Decision, Judge, Kind, ToolCall, ToolCallCheck, UrlCheck};
 use crate::error::{By, Error, Result};
@@ -19,21 +18,24 @@ pub trait IntoToolCallCheck {
     fn into_tool_call_check(self) -> ToolCallCheck;
 }
 
-struct Function<F>(F);
+struct Function<F>(Arc<F>);
 
 #[async_trait]
 impl<F, Fut> Judge for Function<F>
 where
-    F: Fn(ToolCall) -> Fut + Send + Sync,
-    Fut: Future<Output = Decision> + Send,
+    F: Fn(ToolCall) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Decision> + Send + 'static,
 {
     async fn judge(&self, _run: &str, _payload: &Bytes, call: ToolCall) -> Result<Bytes> {
-        // The call, too: a function may panic before it gives a future back.
-        match AssertUnwindSafe(async { (self.0)(call).await }).catch_unwind().await {
+        // A task of its own: a function that blocks its thread cannot hold up the clock that it is given.
+        let function = Arc::clone(&self.0);
+        let task = AbortOnDropHandle::new(tokio::spawn(async move { function(call).await }));
+        match task.await {
             Ok(decision) => Ok(decision.answer()),
-            Err(panic) => {
-                let detail = format!("the test's guard panicked: {}", panic_text(panic.as_ref()));
-                Err(Error::new(By::ToolCallCheck, "guard_panicked", detail))
+            Err(ended) => {
+                let panic = ended.try_into_panic().ok();
+                let says = panic.as_deref().map_or("(cancelled)", panic_text);
+                Err(Error::new(By::ToolCallCheck, "guard_panicked", format!("the test's guard panicked: {says}")))
             }
         }
     }
@@ -49,7 +51,7 @@ where
     Fut: Future<Output = Decision> + Send + 'static,
 {
     fn into_tool_call_check(self) -> ToolCallCheck {
-        ToolCallCheck(Kind::Function(Arc::new(Function(self))))
+        ToolCallCheck(Kind::Function(Arc::new(Function(Arc::new(self)))))
     }
 }
 

@@ -73,6 +73,9 @@ impl HookEvent {
     /// Reads a payload. The error says what is missing.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, String> {
         let payload: Value = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
+        if !payload.is_object() {
+            return Err("it is not a JSON object".to_owned());
+        }
         let Head { hook_event_name: name, session_id } = read(&payload)?;
         match name.as_str() {
             "PreToolUse" => {
@@ -141,7 +144,7 @@ mod tests {
     fn what_lacks_a_part_is_no_payload() {
         for (payload, says) in [
             ("", "EOF"),
-            ("[]", "hook_event_name"),
+            (r#"["Stop","s"]"#, "not a JSON object"),
             ("{}", "hook_event_name"),
             (r#"{"hook_event_name":"PreToolUse"}"#, "session_id"),
             (r#"{"hook_event_name":"PreToolUse","session_id":"s","tool_use_id":"t","tool_input":{}}"#, "tool_name"),

@@ -148,3 +148,70 @@ where
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{StreamExt as _, stream};
+    use http_body_util::{BodyExt as _, StreamBody};
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(120);
+
+    /// A body of so many pieces, each after a pause.
+    fn paced(pieces: usize, pause: Duration) -> Body {
+        let pieces = stream::iter(0..pieces).then(move |_| async move {
+            sleep(pause).await;
+            Ok(Frame::data(Bytes::from_static(b"x")))
+        });
+        StreamBody::new(pieces).boxed_unsync()
+    }
+
+    fn impatient(body: Body) -> Body {
+        Impatient::new(body, LIMIT, |end| match end {
+            BodyEnd::Silence => Error::redroom("timeout", "silent"),
+            BodyEnd::Broken(error) => error,
+        })
+        .boxed_unsync()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_body_lives_as_long_as_something_comes() {
+        let whole = impatient(paced(100, LIMIT - Duration::from_secs(1))).collect().await.unwrap();
+        assert_eq!(whole.to_bytes().len(), 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_body_fails_at_the_limit_and_then_ends() {
+        let begun = Instant::now();
+        let mut body = impatient(paced(1, LIMIT * 2));
+        assert_eq!(body.frame().await.unwrap().unwrap_err().code(), "timeout");
+        assert_eq!(begun.elapsed(), LIMIT);
+        assert!(body.frame().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_its_time_is_not_held_against_the_body() {
+        let mut body = impatient(paced(2, Duration::from_secs(1)));
+        body.frame().await.unwrap().unwrap();
+        sleep(LIMIT * 3).await;
+        assert!(body.frame().await.unwrap().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_begins_when_the_last_piece_of_a_request_has_moved() {
+        let begun = Instant::now();
+        let activity = Activity::new();
+        let request = Watched::new(paced(3, Duration::from_secs(100)), activity.clone());
+        let sending = async {
+            request.collect().await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = sending => unreachable!(),
+            () = activity.silence(LIMIT) => {}
+        }
+        assert_eq!(begun.elapsed(), Duration::from_secs(300) + LIMIT);
+    }
+}
