@@ -5,11 +5,11 @@
 pub mod agent;
 pub mod backend;
 mod error;
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod guard;
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod model;
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod outbound;
 
 pub use error::{By, Call, Error, Result};
