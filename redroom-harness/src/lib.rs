@@ -5,15 +5,11 @@
 pub mod agent;
 pub mod backend;
 mod error;
-mod evidence;
-mod excerpt;
+#[allow(dead_code, unused_imports)]
 mod guard;
-mod init;
-mod limits;
-mod link;
+#[allow(dead_code, unused_imports)]
 mod model;
-mod nearest;
-mod options;
+#[allow(dead_code, unused_imports)]
 mod outbound;
 pub mod planting;
 mod redroom;

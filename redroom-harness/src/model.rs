@@ -5,6 +5,8 @@
 
 mod answer;
 mod anthropic;
+#[cfg(test)]
+mod claude_code;
 mod conversation;
 mod function;
 mod player;

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -50,6 +51,10 @@ impl Client {
                 Error::redroom("tls_unavailable", format!("TLS could not be set up: {}", chain(&error)))
             })?,
         };
+        Ok(Client::over(tls))
+    }
+
+    fn over(tls: HttpsConnectorBuilder<WantsSchemes>) -> Self {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
@@ -59,7 +64,7 @@ impl Client {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_CONNECTION)
             .build(connector);
-        Ok(Client(client))
+        Client(client)
     }
 
     /// Sends one request; the answer is whatever the service says.
@@ -227,6 +232,25 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn http2_is_spoken_with_services_that_offer_it_and_strangers_are_not_trusted() {
+        let (server, certificate) = loopback::Server::tls(|version| format!("{version:?}")).await;
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate).unwrap();
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let trusting = Client::over(HttpsConnectorBuilder::new().with_tls_config(tls));
+        let request = || http::Request::post(&server.url).body(full("x")).unwrap();
+        let answer = trusting.send(request()).await.unwrap().into_body().collect().await.unwrap();
+        assert_eq!(answer.to_bytes(), "HTTP/2.0");
+        let error = Client::new().unwrap().send(request()).await.unwrap_err();
+        assert!(chain(&error).contains("certificate"), "{}", chain(&error));
+    }
 
     #[test]
     fn a_target_is_put_below_the_prefix_and_nothing_is_doubled_or_lost() {

@@ -143,7 +143,7 @@ fn message(value: &Value) -> std::result::Result<Message, String> {
     let role = match text_of(value, "role") {
         "assistant" => Role::Assistant,
         "user" | "system" => Role::User,
-        other => return Err(format!("messages: {other:?} is not a role")),
+        _ => return Err("messages: role is neither user nor assistant".to_owned()),
     };
     let blocks = match value.get("content") {
         Some(Value::String(text)) => vec![Block::Text(text.clone())],

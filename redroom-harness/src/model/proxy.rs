@@ -3,6 +3,9 @@
 //! Streams both ways as the bytes come. The agent never learns the address or the headers; what goes wrong is an error by
 //! `model_proxy`.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use async_trait::async_trait;

@@ -10,8 +10,10 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Body, full};
@@ -47,6 +49,36 @@ impl Server {
             }
         });
         Server { url, seen: Arc::default(), _task: AbortOnDropHandle::new(task) }
+    }
+
+    /// Offers HTTP/2 and HTTP/1.1 over TLS, and answers with what `says` makes of the version; also gives its certificate.
+    pub(crate) async fn tls(says: fn(http::Version) -> String) -> (Self, CertificateDer<'static>) {
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+        let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let Ok(stream) = acceptor.accept(stream).await else { continue };
+                let service = service_fn(move |request: Request<Incoming>| async move {
+                    Ok::<_, std::convert::Infallible>(Response::new(full(says(request.version()))))
+                });
+                tokio::spawn(async move {
+                    let _ =
+                        auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        (Server { url, seen: Arc::default(), _task: AbortOnDropHandle::new(task) }, cert.der().clone())
     }
 
     /// Notes every request with its whole body and gives the same answer to each.
