@@ -12,11 +12,11 @@
 #[doc(inline)]
 pub use redroom_harness::{
     Agent, AgentFacts, Answer, Artifacts, Body, By, Call, Change, ChangeKind, ClaudeCode, Conversation, DEFAULT_DOMAIN,
-    Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput, Facts, File, Files, Found, FoundSecret, Hit, IntoModel,
-    IntoToolCallCheck, Limits, Model, ModelCall, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol,
-    RecordedDecision, RecordedToolCall, Redroom, Result, Run, RunOptions, RunResult, SCHEMA_VERSION, Script, Secret,
-    Secrets, Shell, Sighting, Suite, ToolCall, ToolCallCheck, Turn, UrlCheck, agent, backend, canary, dir, find_secrets,
-    init, json, redact_secrets, unplanted,
+    Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput, Facts, File, Files, Found, FoundSecret, Hit,
+    IntoModel, IntoToolCallCheck, Limits, Model, ModelCall, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place,
+    Protocol, RecordedDecision, RecordedToolCall, Redroom, Result, Run, RunOptions, RunResult, SCHEMA_VERSION, Script,
+    Secret, Secrets, Shell, Sighting, Suite, ToolCall, ToolCallCheck, Turn, UrlCheck, agent, backend, canary, dir,
+    find_secrets, init, json, redact_secrets, unplanted,
 };
 
 /// Makes an async function an attack: says what is planted before the agent starts, and registers the function as a test.
@@ -109,6 +109,6 @@ pub mod private {
     //! For generated code only.
 
     pub use redroom_harness::inventory;
-    pub use redroom_harness::run_suite as run;
     pub use redroom_harness::registry::{BodyFuture, Ignore, Outcome, Registration, ShouldPanic};
+    pub use redroom_harness::run_suite as run;
 }

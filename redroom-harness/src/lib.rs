@@ -5,11 +5,15 @@
 pub mod agent;
 pub mod backend;
 mod error;
-#[allow(dead_code, unused_imports)]
+mod evidence;
+mod excerpt;
 mod guard;
-#[allow(dead_code, unused_imports)]
+mod init;
+mod limits;
+mod link;
 mod model;
-#[allow(dead_code, unused_imports)]
+mod nearest;
+mod options;
 mod outbound;
 pub mod planting;
 mod redroom;

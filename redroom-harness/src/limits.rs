@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// | `memory` | `"2g"` | bytes with `k`, `m` or `g` (powers of 1024), swap included |
 /// | `pids` | 1024 | processes and threads |
 /// | `file_size` | `"2g"` | the largest file |
-/// | `open_files` | 65536 | of one process |
+/// | `open_files` | 16384 | of one process |
 /// | `turn_timeout` | 600 s | one turn |
 /// | `turn_output` | 64 MB | what one turn may print |
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -117,7 +117,7 @@ impl Limits {
             Some(bytes) if bytes >= 1 << 20 => bytes,
             _ => return Err(wrong("file_size", "give at least \"1m\", such as \"2g\"")),
         };
-        let open_files = self.open_files.unwrap_or(65_536);
+        let open_files = self.open_files.unwrap_or(16_384);
         if !(64..=1_048_576).contains(&open_files) {
             return Err(wrong("open_files", "give a number from 64 to 1048576"));
         }

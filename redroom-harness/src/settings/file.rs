@@ -88,8 +88,7 @@ impl ConfigFile {
     /// One that is not there or cannot be read means the next; a broken one is an error.
     pub(crate) fn find(environment: &Environment, compiled_in: Option<&Path>) -> Result<Self> {
         let named = environment.config.clone();
-        let standing =
-            [environment.manifest_dir.clone(), Some(PathBuf::from(".")), compiled_in.map(Path::to_owned)];
+        let standing = [environment.manifest_dir.clone(), Some(PathBuf::from(".")), compiled_in.map(Path::to_owned)];
         let places = named.into_iter().chain(standing.into_iter().flatten().map(|folder| folder.join("redroom.toml")));
         for path in places {
             let readable = std::fs::metadata(&path).is_ok_and(|facts| facts.is_file() && facts.len() <= SIZE_LIMIT);
