@@ -38,11 +38,20 @@ pub trait Backend: Send + Sync {
     /// `progress` gets a line now and then while something long is under way.
     async fn prepare(&self, program: &Program, progress: Progress<'_>) -> Result<Base>;
 
+    /// A file of what sandboxes start from, as it is before anything is placed; `None` where there is no regular file. At most
+    /// 16 MiB; asked of the backend once for each base and path.
+    async fn base_file(&self, base: &Base, path: &str) -> Result<Option<Vec<u8>>>;
+
     /// Opens a network namespace whose only inhabitant is a sidecar.
     async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot>;
 
     /// Removes what dead sessions left behind; live ones are left alone.
     async fn sweep(&self) -> Result<Swept>;
+
+    /// The same, unless it was done within the last minute by whatever process: for the start of each of many.
+    async fn sweep_if_due(&self) -> Result<Swept> {
+        self.sweep().await
+    }
 }
 
 /// Gets a line of progress now and then.
@@ -81,7 +90,7 @@ pub struct ProgramFile {
 }
 
 /// What sandboxes start from; only the backend that made it can read it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Base(pub(crate) String);
 
 /// Which slot to open, and for whom.
@@ -183,8 +192,9 @@ pub enum Owner {
 /// One live sandbox.
 #[async_trait]
 pub trait Sandbox: Send + Sync {
-    /// Runs a command as the agent's user to its end, its time or its output limit; whatever ends it, none of the agent's
-    /// processes is left. What it prints goes to `sink` as it comes. Dropping the future kills the command, too.
+    /// Runs a command as the agent's user to its end, its time or its output limit. What it prints goes to `sink` as it comes.
+    /// When its time, the limit or a drop of the future ends it, all of the agent's processes are killed with it; when it ends by
+    /// itself, what it left in the background goes on: a server that one turn started is there in the next.
     async fn exec(&self, exec: Exec, sink: &mut dyn Sink) -> Result<ExecEnd>;
 
     /// A file's content; `None` where there is no regular file. An error with the code `read_output_too_large` past `limit`

@@ -10,25 +10,37 @@ mod container;
 mod elf;
 mod engine;
 mod exec;
+mod image;
+mod known;
 mod labels;
 mod pack;
 mod placement;
+mod run_folder;
 mod sandbox;
 mod session;
 mod slot;
+mod sweep;
 mod untar;
 mod upload;
 mod waiter;
 
 use std::collections::HashMap;
+use std::env;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use bollard::models::ContainerCreateBody;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use self::engine::Engine;
+use self::container::Container;
+use self::engine::{Engine, status};
+use self::image::Images;
+use self::known::Known;
+use self::labels::{LOCKS, ROLE, Role, container_name, labels};
 use self::pack::SidecarImage;
+use self::run_folder::RunFolder;
 use self::session::{Session, SessionLocks};
 use crate::backend::{Backend, BackendFacts, Base, OpenSlot, Program, Progress, SlotSpec, Swept};
 use crate::error::{Error, Result};
@@ -37,13 +49,22 @@ use crate::error::{Error, Result};
 /// it first thing in `main`, and speaks [`redroom_sidecar::wire`] over standard input and output.
 pub const SIDECAR_ARGUMENT: &str = "__redroom-sidecar";
 
+/// The most that a file of an image may weigh to be read.
+const BASE_FILE_LIMIT: u64 = 16 * 1024 * 1024;
+/// How often leftovers are looked for, however many processes start.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const SWEPT: &str = "swept";
+
 /// A Docker engine as a backend.
 pub struct Docker {
     engine: Engine,
     why: String,
+    folder: RunFolder,
+    known: Known,
     sidecar: SidecarImage,
     locks: SessionLocks,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
+    base_files: Mutex<HashMap<(Base, String), Option<Vec<u8>>>>,
 }
 
 impl Docker {
@@ -58,13 +79,18 @@ impl Docker {
             let detail = "redroom needs a multi-thread runtime: write #[tokio::test(flavor = \"multi_thread\")]";
             return Err(Error::redroom("runtime_unsuitable", detail));
         }
-        let engine = Engine::connect().await?;
+        let folder = RunFolder::open()?;
+        let known = Known::of(&folder, &env::var("DOCKER_HOST").unwrap_or_default());
+        let engine = Engine::connect(&known).await?;
         Ok(Docker {
             engine,
             why: why.into(),
-            sidecar: SidecarImage::of(executable),
-            locks: SessionLocks::open()?,
+            sidecar: SidecarImage::of(executable, known.clone()),
+            locks: SessionLocks::open(&folder)?,
+            folder,
+            known,
             sessions: Mutex::new(HashMap::new()),
+            base_files: Mutex::new(HashMap::new()),
         })
     }
 
@@ -78,6 +104,26 @@ impl Docker {
         sessions.insert(id.to_owned(), session.clone());
         Ok(session)
     }
+
+    /// Reads a file out of a container that is never started.
+    async fn peek(&self, base: &Base, path: &str) -> Result<Option<Vec<u8>>> {
+        let body = ContainerCreateBody {
+            image: Some(base.0.clone()),
+            cmd: Some(vec!["/".to_owned()]),
+            labels: Some(labels([(LOCKS, self.locks.id()), (ROLE, Role::Peek.word())])),
+            ..Default::default()
+        };
+        let container = match Container::create(&self.engine, &container_name("image", Role::Peek), body).await {
+            Err(error) if status(&error) == Some(404) => {
+                self.known.forget(&base.0);
+                return Err(error);
+            }
+            made => made?,
+        };
+        let read = collect::read_file(&self.engine, &container.id, path, BASE_FILE_LIMIT).await;
+        container.remove().await?;
+        read
+    }
 }
 
 #[async_trait]
@@ -86,8 +132,19 @@ impl Backend for Docker {
         BackendFacts { name: format!("docker {}", self.engine.facts().version), isolated: true, why: self.why.clone() }
     }
 
-    async fn prepare(&self, _program: &Program, _progress: Progress<'_>) -> Result<Base> {
-        Ok(Base("redroom-trial-agent".to_owned()))
+    async fn prepare(&self, program: &Program, progress: Progress<'_>) -> Result<Base> {
+        let images = Images { engine: &self.engine, known: &self.known, folder: &self.folder };
+        images.prepare(program, progress).await
+    }
+
+    async fn base_file(&self, base: &Base, path: &str) -> Result<Option<Vec<u8>>> {
+        let key = (base.clone(), path.to_owned());
+        if let Some(content) = self.base_files.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(content.clone());
+        }
+        let content = self.peek(base, path).await?;
+        self.base_files.lock().unwrap_or_else(PoisonError::into_inner).insert(key, content.clone());
+        Ok(content)
     }
 
     async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot> {
@@ -96,6 +153,15 @@ impl Backend for Docker {
     }
 
     async fn sweep(&self) -> Result<Swept> {
-        Ok(Swept::default())
+        let swept = sweep::sweep(&self.engine, &self.locks).await?;
+        self.known.put(SWEPT, "");
+        Ok(swept)
+    }
+
+    async fn sweep_if_due(&self) -> Result<Swept> {
+        match self.known.within(SWEPT, SWEEP_EVERY) {
+            Some(_) => Ok(Swept::default()),
+            None => self.sweep().await,
+        }
     }
 }

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use bollard::errors::Error as BollardError;
 use bollard::models::SystemVersion;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::elf::Machine;
+use super::known::Known;
 use crate::error::{Call, Error, Result, chain};
 
 /// When a call is given up: an engine that is alive answers in a fraction of a second, a busy one within seconds.
@@ -33,7 +35,7 @@ pub(crate) struct Engine {
 }
 
 /// What the engine says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EngineFacts {
     /// Such as `28.5.2`.
     pub(crate) version: String,
@@ -45,19 +47,23 @@ pub(crate) struct EngineFacts {
 
 impl Engine {
     /// Connects as `DOCKER_HOST` says, else to the usual socket.
-    pub(crate) async fn connect() -> Result<Self> {
+    pub(crate) async fn connect(known: &Known) -> Result<Self> {
+        const FACTS: &str = "facts";
         let docker = bollard::Docker::connect_with_defaults().map_err(|error| unavailable(&chain(&error)))?;
         // Own deadlines are shorter where they should be; the client's would cut builds.
         let docker = docker.with_timeout(BUILD_DEADLINE);
-        let asked = async { tokio::try_join!(docker.version(), docker.info()) };
-        let (version, info) = match timeout(CONNECT_DEADLINE, asked).await {
-            Ok(Ok(answers)) => answers,
-            Ok(Err(error)) => return Err(unavailable(&chain(&error))),
-            Err(_) => return Err(unavailable(&format!("no answer within {} s", CONNECT_DEADLINE.as_secs()))),
-        };
+        if let Some(facts) = known.get(FACTS).and_then(|text| serde_json::from_str(&text).ok()) {
+            answer(docker.ping()).await?;
+            return Ok(Engine { docker, facts });
+        }
+        let (version, info) = answer(async { tokio::try_join!(docker.version(), docker.info()) }).await?;
         let processors = info.ncpu.and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0).unwrap_or(1);
         let (version, machine) = fit(&version)?;
-        Ok(Engine { docker, facts: EngineFacts { version, machine, processors } })
+        let facts = EngineFacts { version, machine, processors };
+        if let Ok(text) = serde_json::to_string(&facts) {
+            known.put(FACTS, &text);
+        }
+        Ok(Engine { docker, facts })
     }
 
     pub(crate) fn facts(&self) -> &EngineFacts {
@@ -67,6 +73,14 @@ impl Engine {
     /// Makes one call; `what` completes "cannot …".
     pub(crate) async fn call<T>(&self, what: &str, call: impl Future<Output = Result<T, BollardError>>) -> Result<T> {
         within(CALL_DEADLINE, what, async { call.await.map_err(|error| failed(what, error)) }).await
+    }
+}
+
+/// The answer to a first question.
+async fn answer<T>(asking: impl Future<Output = Result<T, BollardError>>) -> Result<T> {
+    match timeout(CONNECT_DEADLINE, asking).await {
+        Ok(answer) => answer.map_err(|error| unavailable(&chain(&error))),
+        Err(_) => Err(unavailable(&format!("no answer within {} s", CONNECT_DEADLINE.as_secs()))),
     }
 }
 

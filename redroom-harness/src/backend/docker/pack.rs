@@ -14,12 +14,12 @@ use bollard::models::ImageSummary;
 use bollard::query_parameters::{CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder};
 use futures_util::StreamExt;
 use redroom_sidecar::wire;
-use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
 use super::SIDECAR_ARGUMENT;
 use super::elf::{Elf, Machine};
 use super::engine::{CALL_DEADLINE, Engine, failed, unless, within};
+use super::known::{Known, digest};
 use super::labels::{LABEL, label_filter};
 use super::upload::{self, Access};
 use crate::error::{By, Error, Result};
@@ -34,13 +34,19 @@ const KEEP_MOST: usize = 8;
 /// Makes the sidecar's image, once.
 pub(crate) struct SidecarImage {
     executable: PathBuf,
+    known: Known,
     made: Mutex<Option<String>>,
 }
 
 impl SidecarImage {
     /// Of the running executable, which is found at this path.
-    pub(crate) fn of(executable: &Path) -> Self {
-        SidecarImage { executable: executable.to_owned(), made: Mutex::new(None) }
+    pub(crate) fn of(executable: &Path, known: Known) -> Self {
+        SidecarImage { executable: executable.to_owned(), known, made: Mutex::new(None) }
+    }
+
+    /// Where it remembers the image's name.
+    pub(crate) fn known(&self) -> &Known {
+        &self.known
     }
 
     /// The image's name. It is looked for, or imported, at the first call.
@@ -48,6 +54,10 @@ impl SidecarImage {
         let mut made = self.made.lock().await;
         if let Some(name) = &*made {
             return Ok(name.clone());
+        }
+        let question = fingerprint(&self.executable)?;
+        if let Some(name) = self.known.get(&question) {
+            return Ok(made.insert(name).clone());
         }
         let (executable, machine) = (self.executable.clone(), engine.facts().machine);
         let pack = tokio::task::spawn_blocking(move || Pack::of(&executable, machine))
@@ -60,13 +70,15 @@ impl SidecarImage {
             within(CALL_DEADLINE, "import the sidecar's image", import(engine, pack)).await?;
             prune(engine, Some(&name)).await?;
         }
-        *made = Some(name.clone());
-        Ok(name)
+        self.known.put(&question, &name);
+        Ok(made.insert(name).clone())
     }
 
     /// Says that the image was not there after all: another process may have thought it old.
     pub(crate) async fn lost(&self) {
-        *self.made.lock().await = None;
+        if let Some(name) = self.made.lock().await.take() {
+            self.known.forget(&name);
+        }
     }
 }
 
@@ -107,16 +119,19 @@ impl Pack {
 
     /// The image's name, which tells its content.
     fn name(&self) -> String {
-        let mut hash = Sha256::new();
-        for (path, content) in &self.files {
-            hash.update((path.len() as u64).to_le_bytes());
-            hash.update(path);
-            hash.update((content.len() as u64).to_le_bytes());
-            hash.update(content);
-        }
-        let digest: String = hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        let parts = self.files.iter().flat_map(|(path, content)| [path.as_bytes(), content]);
+        let digest = digest(parts);
         format!("{REPOSITORY}:{digest}-{}", wire::VERSION)
     }
+}
+
+/// What tells that an executable is the one that was packed before, without reading it.
+fn fingerprint(executable: &Path) -> Result<String> {
+    let found = fs::metadata(executable)
+        .map_err(|error| unavailable(format!("cannot read {}: {error}", executable.display())))?;
+    let identity = [found.dev(), found.ino(), found.len()];
+    let change = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+    Ok(format!("sidecar {}", digest([format!("{identity:?} {change:?}").as_bytes()])))
 }
 
 /// The libraries that this process has loaded, without the executable itself.

@@ -1,14 +1,14 @@
 //! Whether a session lives: it holds a lock on a file of its own for as long as its process does, and the kernel lets go of the lock
 //! whatever ends the process.
 
-use std::env;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
+use super::run_folder::RunFolder;
 use crate::error::{Error, Result};
 
 /// A live session of this process.
@@ -47,26 +47,10 @@ pub(crate) struct SessionLocks {
 }
 
 impl SessionLocks {
-    /// In the user's run-time folder, which is made if need be.
-    pub(crate) fn open() -> Result<Self> {
-        let folder = match env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_dir()) {
-            Some(folder) => Path::new(&folder).join("redroom"),
-            None => env::temp_dir().join(format!("redroom-{}", rustix::process::geteuid().as_raw())),
-        };
-        Self::open_in(&folder).map_err(|error| {
-            let folder = folder.display();
-            Error::redroom(
-                "runtime_folder_unusable",
-                format!("cannot keep locks in {folder}: {error}; set XDG_RUNTIME_DIR"),
-            )
-        })
-    }
-
-    fn open_in(folder: &Path) -> io::Result<Self> {
-        private_folder(folder)?;
-        let sessions = folder.join("sessions");
-        private_folder(&sessions)?;
-        Ok(SessionLocks { id: identity(&sessions)?, folder: sessions })
+    pub(crate) fn open(folder: &RunFolder) -> Result<Self> {
+        let folder = folder.subfolder("sessions")?;
+        let id = identity(&folder).map_err(|error| RunFolder::unusable(&folder, &error))?;
+        Ok(SessionLocks { folder, id })
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -80,10 +64,7 @@ impl SessionLocks {
         let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         match lock.and_then(|lock| lock.try_lock().map_err(io::Error::from).map(|()| lock)) {
             Ok(lock) => Ok(Session { id: session.to_owned(), locks: self.id.clone(), path, _lock: lock }),
-            Err(error) => {
-                let detail = format!("cannot lock {}: {error}", path.display());
-                Err(Error::redroom("runtime_folder_unusable", detail))
-            }
+            Err(error) => Err(RunFolder::unusable(&path, &error)),
         }
     }
 
@@ -109,22 +90,6 @@ impl SessionLocks {
     }
 }
 
-/// A folder that belongs to this user and is open to nobody else.
-fn private_folder(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let found = fs::symlink_metadata(path)?;
-    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "it belongs to somebody else, or others can write to it",
-        ));
-    }
-    Ok(())
-}
-
 /// The folder's id, made by whoever comes first.
 fn identity(folder: &Path) -> io::Result<String> {
     let path = folder.join("id");
@@ -147,7 +112,7 @@ mod tests {
 
     fn locks() -> (tempfile::TempDir, SessionLocks) {
         let folder = tempfile::tempdir().unwrap();
-        let locks = SessionLocks::open_in(&folder.path().join("redroom")).unwrap();
+        let locks = SessionLocks::open(&RunFolder::at(&folder.path().join("redroom")).unwrap()).unwrap();
         (folder, locks)
     }
 
@@ -180,16 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_has_one_id_and_must_be_the_users_own() {
+    fn the_folder_has_one_id() {
         let (folder, locks) = locks();
-        let again = SessionLocks::open_in(&folder.path().join("redroom")).unwrap();
+        let again = SessionLocks::open(&RunFolder::at(&folder.path().join("redroom")).unwrap()).unwrap();
         assert_eq!(again.id(), locks.id());
-        let open = folder.path().join("open");
-        fs::create_dir(&open).unwrap();
-        fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        assert!(SessionLocks::open_in(&open).is_err());
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink(folder.path(), &link).unwrap();
-        assert!(SessionLocks::open_in(&link).is_err());
     }
 }

@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::container::{Container, confined};
 use super::engine::{Engine, status};
+use super::known::Known;
 use super::labels::{LOCKS, ROLE, Role, SESSION, SLOT, container_name, labels};
 use super::pack::SidecarImage;
 use super::sandbox;
@@ -32,6 +33,7 @@ pub(crate) struct DockerSlot {
     container: Container,
     session: Arc<Session>,
     number: u32,
+    known: Known,
     words: Arc<Mutex<LastWords>>,
 }
 
@@ -57,7 +59,7 @@ pub(crate) async fn open(
     container.start().await?;
     let words = Arc::new(Mutex::new(LastWords::default()));
     let link = Link { streams, unread: Bytes::new(), words: words.clone() };
-    let slot = DockerSlot { container, session, number: spec.number, words };
+    let slot = DockerSlot { container, session, number: spec.number, known: image.known().clone(), words };
     Ok(OpenSlot { slot: Box::new(slot), link: Box::new(link) })
 }
 
@@ -65,7 +67,17 @@ pub(crate) async fn open(
 impl Slot for DockerSlot {
     async fn open_sandbox(&self, spec: SandboxSpec) -> Result<Box<dyn Sandbox>> {
         let place = sandbox::Place { slot: &self.container, session: &self.session, number: self.number };
-        Ok(Box::new(sandbox::open(place, spec).await?))
+        let base = spec.base.0.clone();
+        match sandbox::open(place, spec).await {
+            Ok(sandbox) => Ok(Box::new(sandbox)),
+            Err(error) => {
+                if status(&error) == Some(404) {
+                    // Perhaps somebody removed the image: it must not be taken for granted the next time.
+                    self.known.forget(&base);
+                }
+                Err(error)
+            }
+        }
     }
 
     fn last_words(&self) -> String {
