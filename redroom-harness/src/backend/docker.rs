@@ -158,10 +158,6 @@ impl Backend for Docker {
         Ok(swept)
     }
 
-    async fn end_session(&self, session: &str) -> Result<()> {
-        sweep::end_session(&self.engine, session).await
-    }
-
     async fn sweep_if_due(&self) -> Result<Swept> {
         match self.known.within(SWEPT, SWEEP_EVERY) {
             Some(_) => Ok(Swept::default()),
