@@ -5,5 +5,6 @@
 pub mod agent;
 pub mod backend;
 mod error;
+mod excerpt;
 
 pub use error::{By, Call, Error, Result};
