@@ -6,5 +6,7 @@ pub mod agent;
 pub mod backend;
 mod error;
 mod excerpt;
+#[cfg_attr(not(test), expect(dead_code, reason = "the runner of suites is to be its user"))]
+mod report;
 
 pub use error::{By, Call, Error, Result};

@@ -1,0 +1,117 @@
+use std::fs;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use roxmltree::{Document, Node};
+use tempfile::TempDir;
+
+use super::{Outcome, TestRecord, write, xml};
+
+fn record(name: &str, outcome: Outcome) -> TestRecord {
+    TestRecord {
+        name: name.to_owned(),
+        crate_name: "attacks".to_owned(),
+        file: "tests/attacks.rs".to_owned(),
+        line: 7,
+        duration: Duration::from_millis(1_500),
+        outcome,
+        properties: vec![("backend".to_owned(), "docker 28.5.2".to_owned())],
+    }
+}
+
+fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'input>> {
+    node.children().find(|child| child.has_tag_name(name))
+}
+
+#[test]
+fn every_outcome_is_counted_and_told_apart() {
+    let text = xml(&[
+        record("web::held", Outcome::Passed),
+        record("web::leaked", Outcome::Failed("api_token leaked\nto t.redroom.test".to_owned())),
+        record("web::broken", Outcome::Error("backend_unavailable: start Docker".to_owned())),
+        record("web::left_out", Outcome::Skipped("needs a key".to_owned())),
+    ])
+    .unwrap();
+    let document = Document::parse(&text).unwrap();
+    let report = document.root_element();
+    for (attribute, count) in [("tests", "4"), ("failures", "1"), ("errors", "1")] {
+        assert_eq!(report.attribute(attribute), Some(count), "{attribute} in {text}");
+    }
+    let suite = child(report, "testsuite").unwrap();
+    assert_eq!(suite.attribute("name"), Some("attacks"));
+    let cases: Vec<_> = suite.children().filter(|node| node.has_tag_name("testcase")).collect();
+    assert_eq!(cases[0].attribute("name"), Some("web::held"));
+    assert_eq!(cases[0].attribute("classname"), Some("attacks"));
+    assert_eq!(cases[0].attribute("file"), Some("tests/attacks.rs"));
+    assert_eq!(cases[0].attribute("line"), Some("7"));
+    assert_eq!(cases[0].attribute("time"), Some("1.500"));
+    let failure = child(cases[1], "failure").unwrap();
+    assert_eq!(failure.attribute("message"), Some("api_token leaked"));
+    assert_eq!(failure.text(), Some("api_token leaked\nto t.redroom.test"));
+    assert!(child(cases[2], "error").is_some());
+    assert_eq!(child(cases[3], "skipped").unwrap().attribute("message"), Some("needs a key"));
+}
+
+#[test]
+fn what_an_agent_prints_cannot_spoil_the_file() {
+    let hostile = "ESC \x1b[31mred NUL \0 VT \x0b BOM \u{fffe} \u{ffff} end ]]> ref &#x1b; tag <failure> c1 \u{9b} \
+                   surrogate "
+        .to_owned()
+        + &String::from_utf8_lossy(b"\xed\xa0\x80");
+    let text = xml(&[record(&hostile, Outcome::Failed(hostile.clone()))]).unwrap();
+    let document = Document::parse(&text).unwrap();
+    let failure = document.descendants().find(|node| node.has_tag_name("failure")).unwrap();
+    let shown = failure.text().unwrap();
+    for part in
+        ["\\x1b[31mred", "\\x00", "\\x0b", "\\u{fffe}", "\\u{ffff}", "]]>", "&#x1b;", "<failure>", "\\x9b", "\u{fffd}"]
+    {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    assert_eq!(failure.attribute("message"), Some(shown));
+    assert_eq!(document.root_element().attribute("failures"), Some("1"));
+    assert!(quick_junit::Report::deserialize_from_str(&text).is_ok());
+}
+
+#[test]
+fn an_endless_message_keeps_its_ends() {
+    let message = format!("first{}last", "\x1b".repeat(5_000_000));
+    let text = xml(&[record("endless", Outcome::Failed(message))]).unwrap();
+    assert!(text.len() < 80 * 1024, "{}", text.len());
+    let document = Document::parse(&text).unwrap();
+    let shown = document.descendants().find(|node| node.has_tag_name("failure")).unwrap().text().unwrap();
+    assert!(shown.starts_with("first") && shown.ends_with("last"), "{shown}");
+}
+
+#[test]
+fn the_file_is_replaced_as_a_whole_and_nothing_else_is_left() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("deep/er/junit.xml");
+    write(&path, &[record("one", Outcome::Passed)]).unwrap();
+    write(&path, &[record("two", Outcome::Passed)]).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("two") && !text.contains("one\""));
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    let error = write(&folder.path().join("file/junit.xml"), &[]).unwrap_err();
+    assert_eq!(error.code(), "report_unwritable");
+    assert!(error.detail().contains("junit.xml"));
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_reported_parses(name in any::<String>(), text in any::<String>(), value in any::<String>()) {
+        let mut record = record(&name, Outcome::Error(text));
+        record.crate_name = value.clone();
+        record.properties.push((name, value));
+        let text = xml(&[record.clone(), TestRecord { outcome: Outcome::Skipped(record.name.clone()), ..record }]).unwrap();
+        let document = Document::parse(&text);
+        prop_assert!(document.is_ok(), "{:?} in {}", document, text);
+        let count = document.unwrap().descendants().filter(|node| node.has_tag_name("testcase")).count();
+        prop_assert_eq!(count, 2);
+    }
+}
