@@ -73,6 +73,9 @@ pub trait Backend: Send + Sync {
     /// Removes what dead sessions left behind; live ones are left alone.
     async fn sweep(&self) -> Result<Swept>;
 
+    /// Removes whatever of this session is still there: the last thing that a session does.
+    async fn end_session(&self, session: &str) -> Result<()>;
+
     /// The same, unless it was done within the last minute by whatever process: for the start of each of many.
     async fn sweep_if_due(&self) -> Result<Swept> {
         self.sweep().await

@@ -5,11 +5,28 @@
 pub mod agent;
 pub mod backend;
 mod error;
+mod evidence;
 mod excerpt;
-#[cfg_attr(not(test), expect(dead_code, reason = "the runner of suites is to be its user"))]
+mod guard;
+mod init;
+mod limits;
+mod link;
+mod model;
+mod nearest;
+mod options;
+mod outbound;
+pub mod planting;
+mod redroom;
+pub mod registry;
 mod report;
+mod run;
+mod runner;
+mod settings;
+mod slot;
+mod suite;
 
 pub use agent::{Agent, ClaudeCode, Shell, Turn};
+pub use async_trait::async_trait;
 pub use error::{By, Call, Error, Result};
 pub use evidence::{
     AgentFacts, Artifacts, Change, ChangeKind, EntryKind, Facts, FoundSecret, ModelCall, Place, RecordedToolCall,

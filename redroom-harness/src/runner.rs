@@ -47,7 +47,7 @@ pub fn run(suite: impl FnOnce() -> Suite, manifest_dir: &'static str) -> ExitCod
         Err(error) => return could_not_run(&error),
     };
     if arguments.list {
-        let trials = registrations.into_iter().map(|attack| listed(attack)).collect();
+        let trials = registrations.into_iter().map(listed).collect();
         return libtest_mimic::run(&arguments, trials).exit_code();
     }
     match run_attacks(arguments, registrations, suite().manifest_dir(manifest_dir)) {

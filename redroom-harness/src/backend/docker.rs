@@ -55,6 +55,9 @@ const BASE_FILE_LIMIT: u64 = 16 * 1024 * 1024;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const SWEPT: &str = "swept";
 
+/// Files of images that were asked for before.
+type BaseFiles = HashMap<(Base, String), Option<Vec<u8>>>;
+
 /// A Docker engine as a backend.
 pub struct Docker {
     engine: Engine,
@@ -64,7 +67,7 @@ pub struct Docker {
     sidecar: SidecarImage,
     locks: SessionLocks,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
-    base_files: Mutex<HashMap<(Base, String), Option<Vec<u8>>>>,
+    base_files: Mutex<BaseFiles>,
 }
 
 impl Docker {
@@ -156,6 +159,10 @@ impl Backend for Docker {
         let swept = sweep::sweep(&self.engine, &self.locks).await?;
         self.known.put(SWEPT, "");
         Ok(swept)
+    }
+
+    async fn end_session(&self, session: &str) -> Result<()> {
+        sweep::end_session(&self.engine, session).await
     }
 
     async fn sweep_if_due(&self) -> Result<Swept> {

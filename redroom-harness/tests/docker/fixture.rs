@@ -242,7 +242,7 @@ pub(crate) fn tidy() -> Result<(), String> {
     let Some(Ok(fixture)) = SHARED.get() else { return Ok(()) };
     fixture.runtime.block_on(async {
         let clean = async || containers(&fixture.session).await.is_empty();
-        match eventually(Duration::from_secs(10), "the engine is tidy", || clean()).await {
+        match eventually(Duration::from_secs(10), "the engine is tidy", clean).await {
             Ok(_) => Ok(()),
             Err(_) => Err(format!("left behind: {:?}", containers(&fixture.session).await)),
         }

@@ -257,8 +257,12 @@ mod tests {
             if head && bytes.len() > 0x14 {
                 bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
                 bytes[0x12..0x14].copy_from_slice(&62_u16.to_le_bytes());
-                bytes.get_mut(0x36..0x38).map(|size| size.copy_from_slice(&56_u16.to_le_bytes()));
-                bytes.get_mut(0x20..0x28).map(|table| table.copy_from_slice(&64_u64.to_le_bytes()));
+                if let Some(size) = bytes.get_mut(0x36..0x38) {
+                    size.copy_from_slice(&56_u16.to_le_bytes());
+                }
+                if let Some(table) = bytes.get_mut(0x20..0x28) {
+                    table.copy_from_slice(&64_u64.to_le_bytes());
+                }
             }
             if let Ok(elf) = Elf::parse(&bytes) {
                 let _ = (elf.interpreter(), elf.soname());

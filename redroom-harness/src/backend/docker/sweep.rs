@@ -44,6 +44,18 @@ pub(crate) async fn sweep(engine: &Engine, locks: &SessionLocks) -> Result<Swept
     Ok(swept)
 }
 
+/// Removes every container of one session.
+pub(crate) async fn end_session(engine: &Engine, session: &str) -> Result<()> {
+    let filters = HashMap::from([("label".to_owned(), vec![format!("{SESSION}={session}")])]);
+    let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+    let found = engine.call("list containers", engine.docker.list_containers(Some(options))).await?;
+    let removals = stream::iter(found.into_iter().filter_map(|container| container.id))
+        .map(|id| async move { remove(engine, &id).await })
+        .buffer_unordered(AT_ONCE);
+    let removed: Vec<Result<bool>> = removals.collect().await;
+    removed.into_iter().collect::<Result<Vec<bool>>>().map(drop)
+}
+
 /// A container of redroom's.
 #[derive(Clone, Debug)]
 struct Found {
