@@ -70,6 +70,9 @@ pub struct Docker {
     base_files: Mutex<BaseFiles>,
 }
 
+/// What was read of bases, by base and path.
+type BaseFiles = HashMap<(Base, String), Option<Vec<u8>>>;
+
 impl Docker {
     /// Connects to the engine that `DOCKER_HOST` names, else to the usual socket. `executable` is the running one: the one that
     /// knows [`SIDECAR_ARGUMENT`]; `why` says why this backend was chosen.
