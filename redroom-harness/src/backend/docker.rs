@@ -55,9 +55,6 @@ const BASE_FILE_LIMIT: u64 = 16 * 1024 * 1024;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const SWEPT: &str = "swept";
 
-/// Files of images that were asked for before.
-type BaseFiles = HashMap<(Base, String), Option<Vec<u8>>>;
-
 /// A Docker engine as a backend.
 pub struct Docker {
     engine: Engine,
