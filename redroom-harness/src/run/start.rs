@@ -41,7 +41,15 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
 
     let mut entries =
         surroundings::root_entries(&*plan.agent, &wiring, &session.authority.certificate, base.bundle.as_deref());
-    entries.extend(planted_entries(&planting));
+    for planted in planted_entries(&planting) {
+        if planted.kind != PlacedKind::Folder && entries.iter().any(|own| own.path == planted.path) {
+            return Err(Error::redroom(
+                "invalid_path",
+                format!("files {:?}: redroom itself puts a file there; plant yours elsewhere", planted.path),
+            ));
+        }
+        entries.push(planted);
+    }
     let spec = SandboxSpec {
         run: id.clone(),
         base: base.base.clone(),
