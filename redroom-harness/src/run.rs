@@ -200,6 +200,9 @@ impl Live {
 
     /// Raises the flag that kills what runs in the sandbox; the first reason counts.
     fn stop(&self, why: Error) {
+        if self.finished.borrow().is_some() {
+            return;
+        }
         let first = self.stopping.send_if_modified(|stopping| {
             let first = stopping.is_none();
             stopping.get_or_insert_with(|| why.clone());
