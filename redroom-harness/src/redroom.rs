@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use redroom_sidecar::authority::Authority;
+use redroom_sidecar::Authority;
 use redroom_sidecar::wire::{CertificateAuthority, Hit};
 use tokio::sync::OnceCell;
 
