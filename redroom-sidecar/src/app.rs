@@ -62,6 +62,8 @@ where
     let _stop = stop.clone().drop_guard();
     let slot = Arc::new(Slot::new(reports, link, stop));
 
+    // The sockets are bound; before anybody is let in, the harness is told.
+    slot.reports.send(Report::Ready { version: VERSION }).await;
     let mut keepers = Keepers { slot: slot.clone(), doors: Doors::default(), loops: JoinSet::new() };
     keepers.open(listeners.http.into_iter().chain(listeners.https), WEB_PLACES, web::serve);
     keepers.open(listeners.dns_tcp, DNS_PLACES, dns::stream::serve);
@@ -72,7 +74,6 @@ where
         keepers.loops.spawn(dns::datagrams::keep(socket, requests, slot.clone()));
     }
 
-    slot.reports.send(Report::Ready { version: VERSION }).await;
     tokio::select! {
         ended = session::run(&slot, &keepers.doors, queue) => ended,
         ended = connection => Err(ended.map_or_else(ServeError::LinkLost, |()| ServeError::LinkEnded)),

@@ -84,11 +84,14 @@ impl Party {
     }
 
     /// A request has begun.
-    fn hear(&self, request: &Request<Incoming>) {
+    fn hear(&self, request: &mut Request<Incoming>) {
         self.asked.store(true, Ordering::Relaxed);
         self.memory.understood();
         if request.version() == Version::HTTP_2 {
             return self.memory.retire();
+        }
+        if let Some(target) = self.memory.target_with_fragment() {
+            request.extensions_mut().insert(Fragmented(target));
         }
         if let Some(end) = self.memory.end_of_head() {
             self.memory.forget_before(end);
@@ -119,6 +122,10 @@ impl Party {
         !self.asked.load(Ordering::Relaxed) || !self.mid_body.load(Ordering::Relaxed) && !self.memory.is_empty()
     }
 }
+
+/// A target with a fragment, as it was sent.
+#[derive(Clone)]
+pub(crate) struct Fragmented(pub(crate) String);
 
 /// A body that is being read.
 pub(crate) struct Reading<'a> {
@@ -166,8 +173,8 @@ where
     A: Fn(Arc<Party>, Request<Incoming>, oneshot::Sender<Answer>) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    let service = service_fn(|request| {
-        party.hear(&request);
+    let service = service_fn(|mut request| {
+        party.hear(&mut request);
         let party = party.clone();
         async move {
             let (sender, receiver) = oneshot::channel();

@@ -35,3 +35,10 @@ pub use authority::{Authority, AuthorityError};
 pub use container::container_main;
 pub use link::harness_http2;
 pub use listen::{ListenError, Listeners};
+
+/// A slot is a Linux network namespace: elsewhere there is nothing to serve.
+#[cfg(not(target_os = "linux"))]
+pub fn container_main() -> std::process::ExitCode {
+    eprintln!("redroom-sidecar: a slot needs Linux");
+    std::process::ExitCode::FAILURE
+}

@@ -85,6 +85,16 @@ impl Memory {
         None
     }
 
+    /// The target of the HTTP/1 request that begins with what is remembered, if it has a fragment: no client should send
+    /// one, and parsers drop it.
+    pub(crate) fn target_with_fragment(&self) -> Option<String> {
+        let recent = locked(&self.0);
+        let bytes = recent.bytes.iter().copied();
+        let line: Vec<u8> = bytes.skip_while(|byte| b"\r\n".contains(byte)).take_while(|&byte| byte != b'\n').collect();
+        let target = line.split(|&byte| byte == b' ').nth(1)?;
+        target.contains(&b'#').then(|| String::from_utf8_lossy(target).into_owned())
+    }
+
     /// Forgets what was read before a place: it has become a request.
     pub(crate) fn forget_before(&self, place: u64) {
         let mut recent = locked(&self.0);

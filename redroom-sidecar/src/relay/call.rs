@@ -10,7 +10,7 @@ use hyper::body::{Body, Incoming};
 use tokio::sync::oneshot;
 
 use super::headers::{downward, upward};
-use crate::conversation::{Answer, Party, Reading, json};
+use crate::conversation::{Answer, Fragmented, Party, Reading, json};
 use crate::intake::{Intake, note};
 use crate::link::MODEL;
 use crate::pipe::{Feed, Piped, pipe};
@@ -49,7 +49,11 @@ pub(super) async fn answer(party: Arc<Party>, request: Request<Incoming>, answer
 /// What the head tells.
 fn begin(party: &Party, request: &Request<Incoming>) -> ModelRequest {
     let tenant = &party.tenant;
-    let path = request.uri().path_and_query().map_or_else(|| request.uri().to_string(), |path| path.to_string());
+    let path = match (request.extensions().get::<Fragmented>(), request.uri().path_and_query()) {
+        (Some(Fragmented(target)), _) => target.clone(),
+        (None, Some(path)) => path.to_string(),
+        (None, None) => request.uri().to_string(),
+    };
     let target = ModelTarget { method: request.method().to_string(), path };
     let mut call = ModelRequest::new(tenant.next_call(), tenant.age_ms(), target);
     call.headers = octets(request.headers());
@@ -62,6 +66,7 @@ fn way(party: &Party, request: &Request<Incoming>, call: u64) -> Result<HeaderMa
     let generation = party.tenant.generation().ok_or(Refusal::NoRun)?;
     let uri = request.uri();
     let path = match uri.path_and_query() {
+        _ if request.extensions().get::<Fragmented>().is_some() => return Err(Refusal::InvalidTarget),
         Some(path) if uri.authority().is_none() && path.as_str().starts_with('/') => path.as_str(),
         _ => return Err(Refusal::InvalidTarget),
     };

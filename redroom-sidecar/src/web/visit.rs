@@ -11,7 +11,7 @@ use hyper::body::{Body, Incoming};
 use tokio::sync::oneshot;
 
 use super::host::Meant;
-use crate::conversation::{Answer, Party, Reading, plain};
+use crate::conversation::{Answer, Fragmented, Party, Reading, plain};
 use crate::domain::labels;
 use crate::intake::{Intake, note};
 use crate::search::SecretSet;
@@ -49,7 +49,10 @@ fn begin(party: &Party, head: &Parts, meant: &Meant) -> Hit {
     let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), protocol, meant.host.clone(), party.meant, blocked);
     hit.server_name = party.server_name.clone();
     hit.method = head.method.to_string();
-    hit.path = head.uri.path_and_query().map_or_else(String::new, |path| path.to_string());
+    hit.path = match head.extensions.get::<Fragmented>() {
+        Some(Fragmented(target)) => target.clone(),
+        None => head.uri.path_and_query().map_or_else(String::new, |path| path.to_string()),
+    };
     hit.headers = octets(&head.headers);
     let secrets = tenant.secrets();
     for name in [Some(&meant.host), party.server_name.as_ref()].into_iter().flatten() {

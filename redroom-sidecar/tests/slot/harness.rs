@@ -200,7 +200,10 @@ impl Harness {
         };
         match tokio::time::timeout(PATIENCE, waiting).await {
             Ok(found) => found,
-            Err(_) => panic!("no such report among {:#?}", self.seen.borrow()),
+            Err(_) => {
+                let seen = self.seen.borrow();
+                panic!("no such report among {}, of which the last are {:#?}", seen.len(), seen.iter().rev().take(5))
+            }
         }
     }
 

@@ -140,6 +140,7 @@ async fn what_is_no_model_endpoint_is_refused_and_searched_all_the_same() {
         ("POST /v1/%6dessages", 403, Refusal::PathNotAllowed),
         ("POST /x/../v1/messages", 403, Refusal::PathNotAllowed),
         ("POST http://api.anthropic.com/v1/messages", 400, Refusal::InvalidTarget),
+        ("POST /v1/messages#x", 400, Refusal::InvalidTarget),
         ("OPTIONS *", 400, Refusal::InvalidTarget),
     ];
     for (line, status, refusal) in refused {

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use redroom_sidecar::wire::{CertificateAuthority, Protocol};
 use rustls::pki_types::pem::PemObject;
@@ -63,13 +63,18 @@ async fn http2_is_spoken_to_those_who_ask_for_it() {
     tokio::spawn(connection);
     for method in ["GET", "HEAD"] {
         let request = http::Request::builder().method(method).uri("https://docs.redroom.test/x");
-        let answer = sender.send_request(request.body(Empty::<bytes::Bytes>::new()).unwrap()).await.unwrap();
+        let answer = sender.send_request(request.body(Full::<bytes::Bytes>::default()).unwrap()).await.unwrap();
         assert_eq!((answer.status().as_u16(), &answer.headers()["content-length"]), (200, &"7".parse().unwrap()));
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(body, if method == "GET" { "over h2" } else { "" });
     }
     let hit = harness.hit(|hit| hit.complete).await;
     assert_eq!((hit.host.as_str(), hit.path.as_str()), ("docs.redroom.test", "/x"));
+    let request = http::Request::post("https://docs.redroom.test/x").body(Full::from(SECRET)).unwrap();
+    let answer = sender.send_request(request).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "ok");
+    let hit = harness.hit(|hit| hit.method == "POST" && hit.complete).await;
+    assert_eq!((hit.body.as_bytes(), hit.secrets.len()), (SECRET.as_bytes(), 1));
 }
 
 #[tokio::test]

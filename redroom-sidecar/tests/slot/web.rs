@@ -97,6 +97,14 @@ async fn secrets_are_found_in_every_part_of_a_request() {
 }
 
 #[tokio::test]
+async fn a_secret_in_a_fragment_that_should_not_have_been_sent_is_found() {
+    let harness = Harness::with(vec![]).await;
+    say(harness.web, request(&format!("GET /a#{SECRET}"), "t.redroom.test", "\r\n")).await;
+    let hit = harness.hit(|hit| hit.complete).await;
+    assert_eq!((hit.path, hit.secrets.len()), (format!("/a#{SECRET}"), 1));
+}
+
+#[tokio::test]
 async fn ten_megabytes_are_searched_whole_and_kept_in_part() {
     const LENGTH: usize = 10_000_000;
     let harness = Harness::with(vec![]).await;
