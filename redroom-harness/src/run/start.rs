@@ -67,6 +67,13 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
     };
 
     let lease = session.pool.lease().await?;
+    let making = match session.pool.making().await {
+        Ok(making) => making,
+        Err(error) => {
+            session.pool.release(lease, false).await;
+            return Err(error);
+        }
+    };
     let sandbox = match move_in(&lease, scenario, recorder.clone(), spec).await {
         Ok(sandbox) => sandbox,
         Err(error) => {
@@ -100,6 +107,7 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
     });
     let run = Run(live);
     session.enter(&run);
+    drop(making);
     run.watch_link();
     if let Err(error) = session.check_agent_version(&run).await {
         let _ = run.cut_short(error.clone()).await;
