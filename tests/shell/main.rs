@@ -1,5 +1,7 @@
 //! The machinery end to end, with an agent that is a shell: what a message asks for is done, whatever it is.
 
+mod answers;
 mod internet;
+mod trust;
 
 redroom::main!(redroom::Suite::new().agent(redroom::Shell::new()).ignored_without_backend());
