@@ -2,6 +2,9 @@
 
 mod answers;
 mod internet;
+mod isolation;
 mod trust;
+mod violence;
+mod workspace;
 
 redroom::main!(redroom::Suite::new().agent(redroom::Shell::new()).ignored_without_backend());
