@@ -16,7 +16,7 @@ pub use redroom_harness::{
     IntoModel, IntoToolCallCheck, Limits, Model, ModelCall, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place,
     Protocol, RecordedDecision, RecordedToolCall, Redroom, Result, Run, RunOptions, RunResult, SCHEMA_VERSION, Script,
     Secret, Secrets, Shell, Sighting, Suite, ToolCall, ToolCallCheck, Turn, UrlCheck, agent, backend, canary, dir,
-    find_secrets, init, json, redact_secrets, unplanted,
+    find_secrets, init, json, redact_secrets, sweep, unplanted,
 };
 
 /// Makes an async function an attack: says what is planted before the agent starts, and registers the function as a test.

@@ -6,6 +6,7 @@
 
 pub mod docker;
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -117,9 +118,15 @@ pub struct ProgramFile {
     pub target: String,
 }
 
-/// What sandboxes start from; only the backend that made it can read it.
+/// What sandboxes start from; only the backend that made it can read it. Shown by its name: an image, say.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Base(pub(crate) String);
+
+impl fmt::Display for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// Which slot to open, and for whom.
 #[derive(Clone, Debug)]

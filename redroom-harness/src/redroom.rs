@@ -9,11 +9,11 @@ use redroom_sidecar::wire::{CertificateAuthority, Hit};
 use tokio::sync::OnceCell;
 
 use crate::agent::Agent;
-use crate::backend::{Backend, Base};
+use crate::backend::{Backend, Base, Swept};
 use crate::error::{Error, Result};
 use crate::options::RunOptions;
 use crate::run::{Run, SYSTEM_BUNDLE};
-use crate::settings::Settings;
+use crate::settings::{BackendChoice, Settings};
 use crate::slot::{LockFolder, Pool};
 use crate::suite::Suite;
 
@@ -32,11 +32,16 @@ pub(crate) struct Session {
     pub(crate) pool: Pool,
     /// The folder that the evidence folders of this session's runs lie in.
     pub(crate) out: PathBuf,
+    /// Takes a line now and then while something long is under way.
+    progress: Notice,
     bases: Mutex<HashMap<String, Arc<OnceCell<PreparedBase>>>>,
     versions: Mutex<HashMap<String, Arc<OnceCell<String>>>>,
     unattributed: Arc<Mutex<Vec<Hit>>>,
     live: Mutex<Vec<Run>>,
 }
+
+/// Takes a line of progress.
+pub(crate) type Notice = fn(&str);
 
 /// What sandboxes of one agent start from.
 #[derive(Clone)]
@@ -57,10 +62,10 @@ impl Redroom {
     ///
     /// `docker_unavailable`, `sidecar_unavailable` (the program never called `init`), and whatever is wrong with the settings.
     pub async fn start(suite: Suite) -> Result<Self> {
-        Self::with_settings(Settings::load(suite)?).await
+        Self::with_settings(Settings::load(suite)?, |line| tracing::info!(target: "redroom::prepare", "{line}")).await
     }
 
-    pub(crate) async fn with_settings(settings: Settings) -> Result<Self> {
+    pub(crate) async fn with_settings(settings: Settings, progress: Notice) -> Result<Self> {
         let id = uuid::Uuid::new_v4().to_string();
         let locks = LockFolder::of_this_user(settings.environment.runtime_dir.as_deref())?;
         let backend = crate::backend::choose(settings.backend).await?;
@@ -93,6 +98,7 @@ impl Redroom {
             authority,
             pool,
             out,
+            progress,
             bases: Mutex::default(),
             versions: Mutex::default(),
             unattributed,
@@ -162,10 +168,9 @@ impl Session {
         let cell = cell_of(&self.bases, agent);
         let base = cell
             .get_or_try_init(|| async {
-                let progress = |line: &str| tracing::info!(target: "redroom::prepare", "{line}");
                 let sources = self.settings.environment.program_sources();
-                let program = agent.program(&sources, &progress).await?;
-                let base = self.backend.prepare(&program, &progress).await?;
+                let program = agent.program(&sources, &self.progress).await?;
+                let base = self.backend.prepare(&program, &self.progress).await?;
                 let bundle = self.backend.base_file(&base, SYSTEM_BUNDLE).await?;
                 Ok(PreparedBase { base, bundle })
             })
@@ -191,6 +196,16 @@ impl Session {
     fn live(&self) -> std::sync::MutexGuard<'_, Vec<Run>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Removes what dead sessions of redroom left behind, on whichever backend answers; live ones are left alone. Every session
+/// does this at its start.
+///
+/// # Errors
+///
+/// As [`Redroom::start`].
+pub async fn sweep() -> Result<Swept> {
+    crate::backend::choose(BackendChoice::Auto).await?.sweep().await
 }
 
 type Cells<T> = Mutex<HashMap<String, Arc<OnceCell<T>>>>;

@@ -207,6 +207,9 @@ impl Live {
 
     /// Raises the flag that kills what runs in the sandbox; the first reason counts.
     fn stop(&self, why: Error) {
+        if self.finished.borrow().is_some() {
+            return;
+        }
         let first = self.stopping.send_if_modified(|stopping| {
             let first = stopping.is_none();
             stopping.get_or_insert_with(|| why.clone());
@@ -242,9 +245,8 @@ impl Live {
             why = self.stopped() => return Err(why),
         };
         let failed = |code: &'static str, detail: String| {
-            let mut call = Call::default();
-            call.exit_code = end.exit_code;
-            call.duration_ms = u64::try_from(end.duration.as_millis()).ok();
+            let duration_ms = u64::try_from(end.duration.as_millis()).ok();
+            let call = Call { exit_code: end.exit_code, duration_ms, ..Call::default() };
             Err(Error::new(By::Agent, code, detail).with_call(call))
         };
         match (end.ended, end.exit_code) {

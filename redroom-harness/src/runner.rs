@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use crate::error::{Error, Result};
 use crate::redroom::Redroom;
 use crate::registry::Registration;
-use crate::report::console::visible;
+use crate::report::console::{visible, visible_line};
 use crate::report::junit::{self, Outcome, TestRecord};
 use crate::settings::Settings;
 use crate::suite::Suite;
@@ -47,7 +47,7 @@ pub fn run(suite: impl FnOnce() -> Suite, manifest_dir: &'static str) -> ExitCod
         Err(error) => return could_not_run(&error),
     };
     if arguments.list {
-        let trials = registrations.into_iter().map(|attack| listed(attack)).collect();
+        let trials = registrations.into_iter().map(listed).collect();
         return libtest_mimic::run(&arguments, trials).exit_code();
     }
     match run_attacks(arguments, registrations, suite().manifest_dir(manifest_dir)) {
@@ -138,7 +138,8 @@ impl Runner {
         self.redroom
             .get_or_init(|| async {
                 let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let redroom = Redroom::with_settings(settings.ok_or_else(crate::slot::stopped)?).await?;
+                let settings = settings.ok_or_else(crate::slot::stopped)?;
+                let redroom = Redroom::with_settings(settings, |line| eprintln!("redroom: {}", visible_line(line))).await?;
                 let facts = redroom.backend();
                 eprintln!(
                     "redroom: {} ({}); evidence in {}",

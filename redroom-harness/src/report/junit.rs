@@ -19,8 +19,8 @@ use crate::excerpt::Excerpt;
 
 /// The most that is told of a failure, in bytes.
 const MESSAGE_LIMIT: usize = 64 * 1024;
-/// The most of anything else: names, values, the line in which a failure is summed up.
-const LINE_LIMIT: usize = 1024;
+/// The most of anything else, in characters: names, values, the line in which a failure is summed up.
+const LINE_LIMIT: usize = 512;
 
 /// One test, as it is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,11 +109,16 @@ fn status(outcome: &Outcome) -> TestCaseStatus {
     status
 }
 
-/// Bounded before it is made visible, which can make it five times as long, and after.
+/// Bounded before it is made visible, which can make it four times as long, and after.
 fn message(text: &str) -> String {
     Excerpt::of(&visible(&Excerpt::of(text, MESSAGE_LIMIT)), MESSAGE_LIMIT)
 }
 
 fn line(text: &str) -> String {
-    visible_line(&Excerpt::of(&visible_line(&Excerpt::of(text, LINE_LIMIT)), LINE_LIMIT)).into_owned()
+    let mut characters = text.chars();
+    let mut line = visible_line(&characters.by_ref().take(LINE_LIMIT).collect::<String>()).into_owned();
+    if characters.next().is_some() {
+        line.push('…');
+    }
+    line
 }

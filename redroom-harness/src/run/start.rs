@@ -58,7 +58,15 @@ async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor:
 
     let mut entries =
         surroundings::root_entries(&*plan.agent, &wiring, &session.authority.certificate, base.bundle.as_deref());
-    entries.extend(planted_entries(&planting));
+    for planted in planted_entries(&planting) {
+        if planted.kind != PlacedKind::Folder && entries.iter().any(|own| own.path == planted.path) {
+            return Err(Error::redroom(
+                "invalid_path",
+                format!("files {:?}: redroom itself puts a file there; plant yours elsewhere", planted.path),
+            ));
+        }
+        entries.push(planted);
+    }
     let spec = SandboxSpec {
         run: id.clone(),
         base: base.base.clone(),

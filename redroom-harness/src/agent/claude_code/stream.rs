@@ -179,12 +179,13 @@ impl Reader {
 
     fn keep(&mut self, line: &[u8]) {
         let has_room = self.parsed.events.len() < EVENTS_LIMIT && self.weight + line.len() <= EVENTS_WEIGHT;
-        if line.len() <= EVENT_LIMIT && has_room {
-            if let Ok(event) = serde_json::from_slice(line) {
-                self.weight += line.len();
-                self.parsed.events.push(event);
-                return;
-            }
+        if line.len() <= EVENT_LIMIT
+            && has_room
+            && let Ok(event) = serde_json::from_slice(line)
+        {
+            self.weight += line.len();
+            self.parsed.events.push(event);
+            return;
         }
         self.parsed.events_dropped += 1;
     }

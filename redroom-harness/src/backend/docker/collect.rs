@@ -22,6 +22,11 @@ use crate::error::{Error, Result};
 /// The most that is read of one root: sparse files come out as the zeros that they stand for.
 const ARCHIVE_LIMIT: u64 = 4 * 1024 * 1024 * 1024;
 const ENTRIES_LIMIT: u64 = 1_000_000;
+/// The engine reaches files by their whole paths, which the kernel takes up to 4,095 bytes of, and passes silently over what is deeper: a
+/// folder with a longer path than this may hold a name that is too much.
+const DEEPEST: usize = 4095 - 256 - ENGINE_PREFIX;
+/// Where the engine sees the container's root: `/var/lib/docker/overlay2/…/merged` and the like.
+const ENGINE_PREFIX: usize = 256;
 /// When an engine that sends nothing is given up.
 const SILENCE: Duration = Duration::from_secs(60);
 const CHUNKS_AHEAD: usize = 16;
@@ -88,6 +93,9 @@ fn show(archive: impl Read, root: &str, limits: Limits, visitor: &mut dyn Visito
         shown += 1;
         match entry(parent, member) {
             Ok(entry) => {
+                if entry.kind == CollectedKind::Folder && entry.path.len() > DEEPEST {
+                    visitor.missed(&entry.path, "what is in it may lie too deep for the engine to reach");
+                }
                 if let Err(error) = visitor.entry(&entry, &mut members.content()) {
                     break error;
                 }
