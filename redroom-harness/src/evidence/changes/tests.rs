@@ -210,7 +210,7 @@ fn another_type_is_said_and_links_are_searched_not_followed() {
     assert_eq!(
         changes.diff,
         "diff --git a/.env b/.env\ndeleted file mode 100644\n--- a/.env\n+++ /dev/null\n@@ -1 +0,0 @@\n-API_TOKEN=PLATYPUS-7731\n\
-         diff --git a/.env b/.env\nnew file mode 120777\n--- /dev/null\n+++ b/.env\n@@ -0,0 +1 @@\n+/nowhere/PLATYPUS-7731\n\\ No newline at end of file\n"
+         diff --git a/.env b/.env\nnew file mode 120000\n--- /dev/null\n+++ b/.env\n@@ -0,0 +1 @@\n+/nowhere/PLATYPUS-7731\n\\ No newline at end of file\n"
     );
 }
 
