@@ -6,7 +6,7 @@
 
 pub mod docker;
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::fmt;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,8 +26,6 @@ pub const AGENT_UID: u32 = 1000;
 pub const HOME: &str = "/home/agent";
 /// The agent's working folder in every sandbox.
 pub const WORKSPACE: &str = "/workspace";
-/// The slot's own global addresses on `lo` (documentation ranges): resolvers ask for a family only when such an address exists.
-pub const SLOT_ADDRESSES: (Ipv4Addr, Ipv6Addr) = redroom_sidecar::SLOT_ADDRESSES;
 
 /// The backend that was asked for, once it has said that it can do the job.
 ///
@@ -117,9 +115,15 @@ pub struct ProgramFile {
     pub target: String,
 }
 
-/// What sandboxes start from; only the backend that made it can read it.
+/// What sandboxes start from; only the backend that made it can read it. Shown by its name: an image, say.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Base(pub(crate) String);
+
+impl fmt::Display for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// Which slot to open, and for whom.
 #[derive(Clone, Debug)]

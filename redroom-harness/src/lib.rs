@@ -26,6 +26,7 @@ mod slot;
 mod suite;
 
 pub use agent::{Agent, ClaudeCode, Shell, Turn};
+pub use async_trait::async_trait;
 pub use error::{By, Call, Error, Result};
 pub use evidence::{
     AgentFacts, Artifacts, Change, ChangeKind, EntryKind, Facts, FoundSecret, ModelCall, Place, RecordedToolCall,
@@ -39,9 +40,9 @@ pub use model::{
 };
 pub use options::RunOptions;
 pub use planting::{Body, File, Files, Page, Pages, Secret, Secrets, canary, dir, unplanted};
-pub use redroom::Redroom;
+pub use redroom::{Redroom, sweep};
 pub use redroom_sidecar::search::{Encoding, find_secrets, redact_secrets};
-pub use redroom_sidecar::wire::{DnsQuestion, Found, Hit, ModelRequest, Octets, Part, Protocol};
+pub use redroom_sidecar::wire::{DnsQuestion, Found, Hit, ModelEndpoint, ModelRequest, Octets, Part, Protocol};
 pub use run::{ExecOutput, Run};
 pub use serde_json::json;
 pub use settings::DEFAULT_DOMAIN;

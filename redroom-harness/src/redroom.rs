@@ -3,22 +3,27 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use redroom_sidecar::authority::Authority;
+use futures_util::future::join_all;
+use redroom_sidecar::Authority;
 use redroom_sidecar::wire::{CertificateAuthority, Hit};
 use tokio::sync::OnceCell;
 
 use crate::agent::Agent;
-use crate::backend::{Backend, Base};
+use crate::backend::{Backend, Base, Swept};
 use crate::error::{Error, Result};
 use crate::options::RunOptions;
 use crate::run::{Run, SYSTEM_BUNDLE};
-use crate::settings::Settings;
+use crate::settings::{BackendChoice, Settings};
 use crate::slot::{LockFolder, Pool};
 use crate::suite::Suite;
 
 /// The most hits that fit no run which are kept.
 const MAX_UNATTRIBUTED: usize = 1_000;
+
+/// How long a process that is about to end waits for what is being made, so that it can be removed.
+const MAKING_PATIENCE: Duration = Duration::from_millis(2500);
 
 /// A session: a backend and its slots. Made once, used for many runs, ended by [`stop`](Self::stop).
 #[derive(Clone)]
@@ -32,11 +37,17 @@ pub(crate) struct Session {
     pub(crate) pool: Pool,
     /// The folder that the evidence folders of this session's runs lie in.
     pub(crate) out: PathBuf,
+    /// Takes a line now and then while something long is under way.
+    progress: Notice,
     bases: Mutex<HashMap<String, Arc<OnceCell<PreparedBase>>>>,
     versions: Mutex<HashMap<String, Arc<OnceCell<String>>>>,
     unattributed: Arc<Mutex<Vec<Hit>>>,
     live: Mutex<Vec<Run>>,
+    stopped: OnceCell<()>,
 }
+
+/// Takes a line of progress.
+pub(crate) type Notice = fn(&str);
 
 /// What sandboxes of one agent start from.
 #[derive(Clone)]
@@ -57,10 +68,10 @@ impl Redroom {
     ///
     /// `docker_unavailable`, `sidecar_unavailable` (the program never called `init`), and whatever is wrong with the settings.
     pub async fn start(suite: Suite) -> Result<Self> {
-        Self::with_settings(Settings::load(suite)?).await
+        Self::with_settings(Settings::load(suite)?, |line| tracing::info!(target: "redroom::prepare", "{line}")).await
     }
 
-    pub(crate) async fn with_settings(settings: Settings) -> Result<Self> {
+    pub(crate) async fn with_settings(settings: Settings, progress: Notice) -> Result<Self> {
         let id = uuid::Uuid::new_v4().to_string();
         let locks = LockFolder::of_this_user(settings.environment.runtime_dir.as_deref())?;
         let backend = crate::backend::choose(settings.backend).await?;
@@ -93,10 +104,12 @@ impl Redroom {
             authority,
             pool,
             out,
+            progress,
             bases: Mutex::default(),
             versions: Mutex::default(),
             unattributed,
             live: Mutex::default(),
+            stopped: OnceCell::new(),
         })))
     }
 
@@ -135,37 +148,42 @@ impl Redroom {
         crate::run::start(&self.0, options).await
     }
 
-    /// Ends every run that is still live, then removes everything that the session made. Idempotent.
+    /// Ends every run that is still live, then removes everything that the session made. Idempotent, from any task: every
+    /// caller waits until it is done.
     pub async fn stop(&self) {
-        let live = std::mem::take(&mut *self.0.live());
-        futures_util::future::join_all(live.iter().map(|run| run.cut_short(crate::slot::stopped()))).await;
-        self.0.pool.close().await;
-        if let Err(error) = self.0.backend.end_session(&self.0.id).await {
-            tracing::warn!(%error, "the session could not be removed whole; the next start will sweep it");
-        }
+        let stop = async {
+            self.0.pool.shut().await;
+            let live = self.0.live().clone();
+            join_all(live.iter().map(|run| run.cut_short(crate::slot::stopped()))).await;
+            self.0.remove().await;
+        };
+        self.0.stopped.get_or_init(|| stop).await;
     }
 
     /// Removes everything at once, without collecting: for a process that is about to end.
     pub(crate) async fn abandon(&self) {
-        let live = std::mem::take(&mut *self.0.live());
-        futures_util::future::join_all(live.iter().map(Run::abandon)).await;
-        self.0.pool.close().await;
-        if let Err(error) = self.0.backend.end_session(&self.0.id).await {
-            tracing::warn!(%error, "the session could not be removed whole; the next start will sweep it");
-        }
+        // What hangs half made is left for the sweep.
+        let _ = tokio::time::timeout(MAKING_PATIENCE, self.0.pool.shut()).await;
+        self.0.remove().await;
     }
 }
 
 impl Session {
+    async fn remove(&self) {
+        self.pool.close().await;
+        if let Err(error) = self.backend.end_session(&self.id).await {
+            tracing::warn!(%error, "the session could not be removed whole; the next start will sweep it");
+        }
+    }
+
     /// What sandboxes of this agent start from: made once in a session, whoever asks first.
     pub(crate) async fn base_of(&self, agent: &Arc<dyn Agent>) -> Result<PreparedBase> {
         let cell = cell_of(&self.bases, agent);
         let base = cell
             .get_or_try_init(|| async {
-                let progress = |line: &str| tracing::info!(target: "redroom::prepare", "{line}");
                 let sources = self.settings.environment.program_sources();
-                let program = agent.program(&sources, &progress).await?;
-                let base = self.backend.prepare(&program, &progress).await?;
+                let program = agent.program(&sources, &self.progress).await?;
+                let base = self.backend.prepare(&program, &self.progress).await?;
                 let bundle = self.backend.base_file(&base, SYSTEM_BUNDLE).await?;
                 Ok(PreparedBase { base, bundle })
             })
@@ -191,6 +209,16 @@ impl Session {
     fn live(&self) -> std::sync::MutexGuard<'_, Vec<Run>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Removes what dead sessions of redroom left behind, on whichever backend answers; live ones are left alone. Every session
+/// does this at its start.
+///
+/// # Errors
+///
+/// As [`Redroom::start`].
+pub async fn sweep() -> Result<Swept> {
+    crate::backend::choose(BackendChoice::Auto).await?.sweep().await
 }
 
 type Cells<T> = Mutex<HashMap<String, Arc<OnceCell<T>>>>;

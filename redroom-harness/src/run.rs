@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use redroom_sidecar::search::redact_secrets;
 use redroom_sidecar::wire::{Hit, Octets};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -152,16 +153,19 @@ impl Run {
         self.0.finish().await
     }
 
-    /// Removes the sandbox without collecting anything: for a process that is about to end.
-    pub(crate) async fn abandon(&self) {
-        if let Err(error) = self.0.sandbox.remove().await {
-            tracing::warn!(%error, run = self.0.id, "a sandbox could not be removed; the next start will sweep it");
-        }
-    }
-
     /// Whether it has not been finished yet.
     pub(crate) fn is_live(&self) -> bool {
         self.0.finished.borrow().is_none()
+    }
+
+    /// Whether a turn or a command runs.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_live() && self.0.busy.try_lock().is_err()
+    }
+
+    /// `text` without the values of what was planted.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        redact_secrets(text, self.0.secrets.values())
     }
 
     pub(crate) fn agent(&self) -> Arc<dyn Agent> {
@@ -200,6 +204,9 @@ impl Live {
 
     /// Raises the flag that kills what runs in the sandbox; the first reason counts.
     fn stop(&self, why: Error) {
+        if self.finished.borrow().is_some() {
+            return;
+        }
         let first = self.stopping.send_if_modified(|stopping| {
             let first = stopping.is_none();
             stopping.get_or_insert_with(|| why.clone());
@@ -235,9 +242,8 @@ impl Live {
             why = self.stopped() => return Err(why),
         };
         let failed = |code: &'static str, detail: String| {
-            let mut call = Call::default();
-            call.exit_code = end.exit_code;
-            call.duration_ms = u64::try_from(end.duration.as_millis()).ok();
+            let duration_ms = u64::try_from(end.duration.as_millis()).ok();
+            let call = Call { exit_code: end.exit_code, duration_ms, ..Call::default() };
             Err(Error::new(By::Agent, code, detail).with_call(call))
         };
         match (end.ended, end.exit_code) {

@@ -5,8 +5,8 @@
 //!
 //! - a **lane** is the stream with the escapes of a transport taken away: as it is, JSON strings (up to three inside each
 //!   other), percent-encoding (twice), `+` for a space, and their usual combinations (`lane`);
-//! - in every lane a **probe** looks for the secrets as text, as hexadecimal digits and as base64 (`probe`, `hex`,
-//!   `base64`). Digits are decoded at every alignment and the decoded bytes searched, so that every bit of the secret has
+//! - in every lane a **probe** looks for the secrets as text, as hexadecimal digits and dumps, and as base64 (`probe`,
+//!   `hex`, `dump`, `base64`). Digits are decoded at every alignment and the decoded bytes searched, so that every bit of the secret has
 //!   to be there and a neighbour's bits never matter.
 //!
 //! JSON escapes are transport: a secret whose quotes were escaped is still [`Encoding::Plain`]. So are line ends: a secret
@@ -16,12 +16,12 @@
 //! **Not found**: what was compressed, encrypted, hashed, reversed, or spread over several streams; UTF-16 and other
 //! character sets; letter case beyond ASCII; encodings inside each other other than base64 or hex inside the transports
 //! above (base64 of base64, of hex digits, of JSON that needed escapes); base32, base58, base85, quoted-printable, HTML
-//! entities; lists of decimal or octal bytes; dumps in words of another byte order (`od -x`), or with an address column
-//! and a secret longer than their line; base64 in a DNS name of which a resolver changed the letter case; a secret in part.
+//! entities; lists of decimal or octal bytes; dumps in words of another byte order (`od -x`); base64 in a DNS name of which a resolver changed the letter case; a secret in part.
 //!
 //! This module knows values and names; not where the bytes come from, nor what a sighting means.
 
 mod base64;
+mod dump;
 mod hex;
 mod json;
 mod lane;

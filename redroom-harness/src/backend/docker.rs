@@ -64,8 +64,11 @@ pub struct Docker {
     sidecar: SidecarImage,
     locks: SessionLocks,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
-    base_files: Mutex<HashMap<(Base, String), Option<Vec<u8>>>>,
+    base_files: Mutex<BaseFiles>,
 }
+
+/// What was read of bases, by base and path.
+type BaseFiles = HashMap<(Base, String), Option<Vec<u8>>>;
 
 impl Docker {
     /// Connects to the engine that `DOCKER_HOST` names, else to the usual socket. `executable` is the running one: the one that

@@ -200,7 +200,7 @@ mod tests {
             log.put(number, Note(&[], 1));
         }
         log.put(1, Note(&["token/plain"], 3));
-        assert_eq!(log.entries()[0], Note(&["token/plain"], 3));
+        assert_eq!(log.entries()[0].proofs(), ["token/plain"]);
         assert_eq!(log.entries().len() as u64 + log.dropped(), 9);
     }
 }

@@ -19,8 +19,8 @@ use crate::excerpt::Excerpt;
 
 /// The most that is told of a failure, in bytes.
 const MESSAGE_LIMIT: usize = 64 * 1024;
-/// The most of anything else: names, values, the line in which a failure is summed up.
-const LINE_LIMIT: usize = 1024;
+/// The most of anything else, in characters: names, values, the line in which a failure is summed up.
+const LINE_LIMIT: usize = 512;
 
 /// One test, as it is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,21 +48,34 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
+/// Whether a report could be written there: to be known before an hour of attacks, not after it.
+pub(crate) fn check(path: &Path) -> Result<()> {
+    let checked = if path.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { beside(path).map(drop) };
+    checked.map_err(|error| unwritable(path, &error))
+}
+
 /// Writes the report: the whole file, or none of it.
 pub(crate) fn write(path: &Path, records: &[TestRecord]) -> Result<()> {
-    put_in_place(path, records).map_err(|error| {
-        let detail = format!("the JUnit report cannot be written to {} ({error}); name another file", path.display());
-        Error::redroom("report_unwritable", detail)
-    })
+    put_in_place(path, records).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Error {
+    let detail = format!("the JUnit report cannot be written to {} ({error}); name another file", path.display());
+    Error::redroom("report_unwritable", detail)
 }
 
 fn put_in_place(path: &Path, records: &[TestRecord]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new().prefix(".junit-").permissions(readable_by_all()).tempfile_in(folder)?;
+    let mut file = beside(path)?;
     file.write_all(xml(records)?.as_bytes())?;
     file.persist(path)?;
     Ok(())
+}
+
+/// A file under another name in the report's folder, gone when it is dropped.
+fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    tempfile::Builder::new().prefix(".junit-").permissions(readable_by_all()).tempfile_in(folder)
 }
 
 /// What reads the report may be another user than the one that ran the tests.
@@ -109,11 +122,16 @@ fn status(outcome: &Outcome) -> TestCaseStatus {
     status
 }
 
-/// Bounded before it is made visible, which can make it five times as long, and after.
+/// Bounded before it is made visible, which can make it four times as long, and after.
 fn message(text: &str) -> String {
     Excerpt::of(&visible(&Excerpt::of(text, MESSAGE_LIMIT)), MESSAGE_LIMIT)
 }
 
 fn line(text: &str) -> String {
-    visible_line(&Excerpt::of(&visible_line(&Excerpt::of(text, LINE_LIMIT)), LINE_LIMIT)).into_owned()
+    let mut characters = text.chars();
+    let mut line = visible_line(&characters.by_ref().take(LINE_LIMIT).collect::<String>()).into_owned();
+    if characters.next().is_some() {
+        line.push('…');
+    }
+    line
 }

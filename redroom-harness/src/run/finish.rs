@@ -7,7 +7,7 @@ use redroom_sidecar::wire::Found;
 
 use super::Live;
 use super::gathered::Gathered;
-use crate::backend::WORKSPACE;
+use crate::backend::{Visitor, WORKSPACE};
 use crate::error::{By, Error, Result};
 use crate::evidence::{AgentFacts, Artifacts, Baseline, Collector, Place, RunResult, SCHEMA_VERSION, Sighting};
 
@@ -55,6 +55,10 @@ impl Live {
             Err(error) => Err(error),
         };
         if let Err(error) = collected {
+            // What was not shown has not been deleted.
+            for root in &self.roots {
+                gathered.missed(root.as_bytes(), "collecting broke off");
+            }
             self.journal.error(error);
         }
         gathered

@@ -41,7 +41,15 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
 
     let mut entries =
         surroundings::root_entries(&*plan.agent, &wiring, &session.authority.certificate, base.bundle.as_deref());
-    entries.extend(planted_entries(&planting));
+    for planted in planted_entries(&planting) {
+        if planted.kind != PlacedKind::Folder && entries.iter().any(|own| own.path == planted.path) {
+            return Err(Error::redroom(
+                "invalid_path",
+                format!("files {:?}: redroom itself puts a file there; plant yours elsewhere", planted.path),
+            ));
+        }
+        entries.push(planted);
+    }
     let spec = SandboxSpec {
         run: id.clone(),
         base: base.base.clone(),
@@ -59,6 +67,13 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
     };
 
     let lease = session.pool.lease().await?;
+    let making = match session.pool.making().await {
+        Ok(making) => making,
+        Err(error) => {
+            session.pool.release(lease, false).await;
+            return Err(error);
+        }
+    };
     let sandbox = match move_in(&lease, scenario, recorder.clone(), spec).await {
         Ok(sandbox) => sandbox,
         Err(error) => {
@@ -92,6 +107,7 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
     });
     let run = Run(live);
     session.enter(&run);
+    drop(making);
     run.watch_link();
     if let Err(error) = session.check_agent_version(&run).await {
         let _ = run.cut_short(error.clone()).await;

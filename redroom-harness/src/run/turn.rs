@@ -82,9 +82,8 @@ impl Live {
 
     /// Why the turn counts as failed, if it does.
     async fn failure(&self, end: &ExecEnd, parsed: &ParsedTurn, engine: &str) -> Option<Error> {
-        let mut call = Call::default();
-        call.exit_code = end.exit_code;
-        call.duration_ms = u64::try_from(end.duration.as_millis()).ok();
+        let duration_ms = u64::try_from(end.duration.as_millis()).ok();
+        let call = Call { exit_code: end.exit_code, duration_ms, ..Call::default() };
         let by_agent =
             |code: &'static str, detail: String| Some(Error::new(By::Agent, code, detail).with_call(call.clone()));
         match end.ended {

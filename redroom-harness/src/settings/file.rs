@@ -21,10 +21,10 @@ const SIZE_LIMIT: u64 = 1024 * 1024;
 /// What a settings file says.
 #[derive(Clone, Default)]
 pub(crate) struct ConfigFile {
-    path: PathBuf,
-    agent: Option<AgentTable>,
-    model_proxy: Option<ProxyTable>,
-    tool_call_check: Option<CheckTable>,
+    pub(super) path: PathBuf,
+    pub(super) agent: Option<AgentTable>,
+    pub(super) model_proxy: Option<ProxyTable>,
+    pub(super) tool_call_check: Option<CheckTable>,
     pub(crate) parallel: Option<u32>,
     pub(crate) limits: Limits,
     pub(crate) fake_domain: Option<String>,
@@ -47,7 +47,7 @@ struct Root {
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AgentTable {
+pub(super) struct AgentTable {
     name: String,
     version: Option<String>,
     model: Option<String>,
@@ -57,7 +57,7 @@ struct AgentTable {
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ProxyTable {
+pub(super) struct ProxyTable {
     base_url: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,
@@ -65,7 +65,7 @@ struct ProxyTable {
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CheckTable {
+pub(super) struct CheckTable {
     url: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,

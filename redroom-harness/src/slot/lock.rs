@@ -55,11 +55,6 @@ impl LockFolder {
         Ok(LockFolder(folder))
     }
 
-    /// The folder's path: sessions keep their own lock files beside those of the slots.
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
     /// Waits until one of `parallel` numbers is free; `wanted` are tried first, for they cost less to open.
     pub(crate) async fn acquire(&self, parallel: u32, wanted: &[u32]) -> Result<SlotLock> {
         let mut pause = Duration::from_millis(5);
@@ -131,7 +126,7 @@ mod tests {
         fs::create_dir(parent.path().join("redroom")).unwrap();
         fs::set_permissions(parent.path().join("redroom"), fs::Permissions::from_mode(0o777)).unwrap();
         let folder = LockFolder::of_this_user(Some(parent.path())).unwrap();
-        assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(&folder.0).unwrap().permissions().mode() & 0o777, 0o700);
 
         let other = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(parent.path(), other.path().join("redroom")).unwrap();

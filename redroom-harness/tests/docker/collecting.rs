@@ -1,12 +1,20 @@
 //! What is taken out of a sandbox.
 
+use std::time::{Duration, Instant};
+
 use libtest_mimic::Failed;
 use redroom_harness::backend::CollectedKind;
 
 use crate::Body;
-use crate::fixture::{Collected, Fixture, file, said, same};
+use crate::fixture::{Collected, Fixture, MIB, ensure, file, said, same};
 
-pub(crate) const TRIALS: &[(&str, Body)] = &[("a_frozen_sandbox_shows_what_the_agent_left", frozen)];
+pub(crate) const TRIALS: &[(&str, Body)] = &[
+    ("a_frozen_sandbox_shows_what_the_agent_left", frozen),
+    ("a_hostile_tree_is_shown_as_it_is", hostile),
+    ("a_sparse_file_cannot_hold_the_collection_up", sparse),
+    ("single_files_are_read_and_links_are_not_followed", single),
+    ("the_frozen_agent_does_not_move", still),
+];
 
 fn frozen(fixture: &Fixture) -> Result<(), Failed> {
     fixture.in_slot(|place| async move {
@@ -14,12 +22,129 @@ fn frozen(fixture: &Fixture) -> Result<(), Failed> {
         said(&*sandbox, "echo new > new; echo log > /tmp/log; nohup sleep 1000 >/dev/null 2>&1 &").await?;
         sandbox.freeze().await?;
         sandbox.freeze().await?;
-        let collected = Collected::of(&*sandbox, &["/workspace", "/tmp", "/nowhere"]).await?;
+        let collected =
+            Collected::of(&*sandbox, &["/workspace", "/tmp", "/nowhere", "/home/agent", "/var/tmp", "/run/lock"])
+                .await?;
         same(collected.text("/workspace/kept")?.as_str(), "kept", "kept")?;
         same(collected.text("/workspace/new")?.as_str(), "new\n", "new")?;
         same(collected.text("/tmp/log")?.as_str(), "log\n", "log")?;
-        same(collected.kind("/workspace")?, &CollectedKind::Folder, "the root itself")?;
+        for root in ["/workspace", "/home/agent", "/var/tmp", "/run/lock"] {
+            same(collected.kind(root)?, &CollectedKind::Folder, root)?;
+        }
+        same(&collected.missed, &Vec::new(), "missed")?;
         sandbox.remove().await?;
+        sandbox.remove().await?;
+        Ok(())
+    })
+}
+
+fn hostile(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.in_slot(|place| async move {
+        let sandbox = place.sandbox(Vec::new()).await?;
+        let script = r#"python3 - <<'END'
+import os, socket
+os.symlink('/etc/passwd', 'link'); os.symlink('../../nowhere', 'dangling'); os.symlink('.', 'self')
+os.mkfifo('fifo')
+socket.socket(socket.AF_UNIX).bind('socket')
+open('first', 'w').write('shared'); os.link('first', 'second')
+open(b'line\nbreak', 'w').write('1')
+open(b'caf\xe9', 'w').write('2')
+open(b'\xff\n15 path=w_first\n11 size=99\n', 'w').write('3')
+open('.wh.first', 'w').write('4'); open('-rf', 'w').write('5')
+open('suid', 'w').write('6'); os.chmod('suid', 0o6755)
+open('closed', 'w').write('7'); os.chmod('closed', 0)
+os.mkdir('shut'); open('shut/inside', 'w').write('8'); os.chmod('shut', 0)
+here = os.getcwd()
+for _ in range(30):
+    os.mkdir('d' * 200); os.chdir('d' * 200)
+open('deep', 'w').write('9')
+END"#;
+        said(&*sandbox, script).await?;
+        sandbox.freeze().await?;
+        let collected = Collected::of(&*sandbox, &["/workspace"]).await?;
+        same(collected.kind("/workspace/link")?, &CollectedKind::Symlink(b"/etc/passwd".to_vec()), "link")?;
+        same(collected.kind("/workspace/dangling")?, &CollectedKind::Symlink(b"../../nowhere".to_vec()), "dangling")?;
+        same(collected.kind("/workspace/fifo")?, &CollectedKind::Special("fifo"), "fifo")?;
+        same(collected.get("/workspace/socket").is_err(), true, "a socket is not in an archive")?;
+        let (first, second) = (collected.kind("/workspace/first")?, collected.kind("/workspace/second")?);
+        same(first, &CollectedKind::File(6), "first")?;
+        same(second, &CollectedKind::HardLink(b"/workspace/first".to_vec()), "second")?;
+        for (path, content) in [
+            (&b"/workspace/line\nbreak"[..], "1"),
+            (b"/workspace/caf\xe9", "2"),
+            (b"/workspace/\xff\n15 path=w_first\n11 size=99\n", "3"),
+            (b"/workspace/.wh.first", "4"),
+            (b"/workspace/-rf", "5"),
+            (b"/workspace/suid", "6"),
+            (b"/workspace/closed", "7"),
+            (b"/workspace/shut/inside", "8"),
+        ] {
+            same(collected.text(path)?.as_str(), content, path.escape_ascii())?;
+        }
+        same(collected.get("/workspace/suid")?.0.mode, 0o6755, "mode of suid")?;
+        same(collected.get("/workspace/closed")?.0.mode, 0, "mode of closed")?;
+        same(
+            (collected.get("/workspace/shut")?.0.uid, collected.get("/workspace/shut")?.0.gid),
+            (1000, 1000),
+            "owner",
+        )?;
+        // Deeper than a path can be named: the engine cannot reach it, and we say so.
+        let longest = collected.entries.keys().map(Vec::len).max().unwrap_or(0);
+        ensure(longest > 3500, || format!("the longest path has {longest} bytes"))?;
+        let missed = |(path, why): &(Vec<u8>, String)| path.starts_with(b"/workspace/ddd") && why.contains("deep");
+        same(collected.missed.iter().any(missed), true, "what lies too deep is missed")?;
+        sandbox.remove().await?;
+        Ok(())
+    })
+}
+
+fn sparse(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.in_slot(|place| async move {
+        let sandbox = place.limited(Vec::new(), |limits| limits.file_size = 2 * MIB * MIB).await?;
+        said(&*sandbox, "echo a > a; truncate -s 1T sparse; echo z > /tmp/z").await?;
+        sandbox.freeze().await?;
+        let begun = Instant::now();
+        let collected = Collected::of(&*sandbox, &["/workspace", "/tmp"]).await?;
+        ensure(begun.elapsed() < Duration::from_secs(60), || format!("it took {:?}", begun.elapsed()))?;
+        same(collected.missed.len(), 1, "what was missed")?;
+        same(collected.text("/tmp/z")?.as_str(), "z\n", "the next root")?;
+        sandbox.remove().await?;
+
+        let bounded = place.sandbox(Vec::new()).await?;
+        let refused = said(&*bounded, "truncate -s 1T sparse 2>/dev/null || echo refused").await?;
+        same(refused.contains("refused"), true, "a file larger than the limit")?;
+        bounded.remove().await?;
+        Ok(())
+    })
+}
+
+fn single(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.in_slot(|place| async move {
+        let sandbox = place.sandbox(vec![file("/workspace/file", 0o644, "content")]).await?;
+        said(&*sandbox, "ln -s /etc/passwd link; mkfifo fifo; head -c 100000 /dev/zero > large").await?;
+        same(sandbox.read_file("/workspace/file", 7).await?, Some(b"content".to_vec()), "file")?;
+        for nothing in ["/workspace/absent", "/workspace/link", "/workspace/fifo", "/workspace", "/usr"] {
+            same(sandbox.read_file(nothing, 1000).await?, None, nothing)?;
+        }
+        let error = sandbox.read_file("/workspace/large", 99_999).await.err();
+        same(error.as_ref().map(|error| error.code()), Some("read_output_too_large"), "large")?;
+        sandbox.remove().await?;
+        Ok(())
+    })
+}
+
+fn still(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.in_slot(|place| async move {
+        let sandbox = place.sandbox(Vec::new()).await?;
+        said(
+            &*sandbox,
+            "nohup sh -c 'while :; do echo x >> growing; done' >/dev/null 2>&1 & until [ -s growing ]; do :; done",
+        )
+        .await?;
+        sandbox.freeze().await?;
+        let before = Collected::of(&*sandbox, &["/workspace/growing"]).await?;
+        let after = Collected::of(&*sandbox, &["/workspace/growing"]).await?;
+        same(before.kind("/workspace/growing")?, after.kind("/workspace/growing")?, "its size")?;
         sandbox.remove().await?;
         Ok(())
     })

@@ -66,13 +66,21 @@ impl Fixture {
     pub(crate) async fn open(&self) -> Result<Place, Error> {
         let number = SLOTS.fetch_add(1, Ordering::Relaxed);
         let open = self.docker.open_slot(SlotSpec { session: self.session.clone(), number }).await?;
-        Ok(Place { slot: open.slot.into(), link: open.link, base: self.base.clone() })
+        Ok(Place {
+            number,
+            session: self.session.clone(),
+            slot: open.slot.into(),
+            link: open.link,
+            base: self.base.clone(),
+        })
     }
 }
 
 pub(crate) struct Place {
     pub(crate) slot: std::sync::Arc<dyn Slot>,
     pub(crate) link: Box<dyn Duplex>,
+    number: u32,
+    session: String,
     base: Base,
 }
 
@@ -220,8 +228,23 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(
 
 /// Names and states of a session's containers.
 pub(crate) async fn containers(session: &str) -> HashMap<String, String> {
+    labelled(&[format!("redroom.session={session}")]).await
+}
+
+/// The name of the agent's container in a slot.
+pub(crate) async fn agent_of(place: &Place) -> String {
+    let labels = [
+        format!("redroom.session={}", place.session),
+        format!("redroom.slot={}", place.number),
+        "redroom.role=agent".to_owned(),
+    ];
+    let names: Vec<String> = labelled(&labels).await.into_keys().collect();
+    names.concat().trim_start_matches('/').to_owned()
+}
+
+async fn labelled(labels: &[String]) -> HashMap<String, String> {
     let docker = bollard::Docker::connect_with_defaults().expect("the engine that was there before");
-    let filters = HashMap::from([("label".to_owned(), vec![format!("redroom.session={session}")])]);
+    let filters = HashMap::from([("label".to_owned(), labels.to_vec())]);
     let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
     let found = docker.list_containers(Some(options)).await.expect("a list of containers");
     let name = |names: Option<Vec<String>>| names.unwrap_or_default().concat();
@@ -242,7 +265,7 @@ pub(crate) fn tidy() -> Result<(), String> {
     let Some(Ok(fixture)) = SHARED.get() else { return Ok(()) };
     fixture.runtime.block_on(async {
         let clean = async || containers(&fixture.session).await.is_empty();
-        match eventually(Duration::from_secs(10), "the engine is tidy", || clean()).await {
+        match eventually(Duration::from_secs(10), "the engine is tidy", clean).await {
             Ok(_) => Ok(()),
             Err(_) => Err(format!("left behind: {:?}", containers(&fixture.session).await)),
         }

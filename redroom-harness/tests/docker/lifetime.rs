@@ -1,14 +1,185 @@
-//! What is left when a session ends, however it ends.
+//! What is left when a session ends, however it ends, and what is left alone.
 
-use std::process::ExitCode;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use redroom_harness::backend::Backend;
+use tokio::io::AsyncReadExt;
 
 use crate::Body;
+use crate::fixture::{Fixture, agent_of, containers, ensure, eventually, said, same, shell};
 
 pub(crate) const VICTIM_ARGUMENT: &str = "__trial-victim";
 
-pub(crate) const TRIALS: &[(&str, Body)] = &[];
+pub(crate) const TRIALS: &[(&str, Body)] = &[
+    ("a_killed_session_stops_within_seconds_and_is_swept", killed),
+    ("a_session_killed_in_a_frozen_run_is_swept", killed_frozen),
+    ("a_closed_slot_ends_its_link_and_leaves_nothing", closed),
+    ("a_dropped_sandbox_leaves_nothing", dropped),
+    ("a_start_that_is_given_up_leaves_nothing", given_up),
+    ("a_live_session_and_the_containers_of_others_are_left_alone", left_alone),
+];
 
-/// A session that is killed in the middle.
+/// Another process with a session of its own: a slot, and in it an agent at work.
+struct Victim {
+    process: Child,
+    session: String,
+}
+
+impl Victim {
+    fn start(how: &str) -> Result<Victim, Failed> {
+        let mut process = Command::new("/proc/self/exe")
+            .args([VICTIM_ARGUMENT, how])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut session = String::new();
+        BufReader::new(process.stdout.take().ok_or("no output")?).read_line(&mut session)?;
+        ensure(!session.trim().is_empty(), || "the other process could not open its session".to_owned())?;
+        Ok(Victim { process, session: session.trim().to_owned() })
+    }
+
+    fn kill(mut self) -> Result<String, Failed> {
+        self.process.kill()?;
+        self.process.wait()?;
+        Ok(self.session)
+    }
+}
+
+/// What the other process does: opens, tells its session, and waits for the end.
 pub(crate) fn victim() -> ExitCode {
-    ExitCode::FAILURE
+    let freeze = std::env::args().nth(2).as_deref() == Some("frozen");
+    let Ok(fixture) = Fixture::new() else { return ExitCode::FAILURE };
+    let outcome: Result<(), Failed> = fixture.in_slot(|place| {
+        let session = fixture.session.clone();
+        async move {
+            let sandbox = place.sandbox(Vec::new()).await?;
+            said(&*sandbox, "nohup sleep 1000 >/dev/null 2>&1 &").await?;
+            if freeze {
+                sandbox.freeze().await?;
+            }
+            writeln!(std::io::stdout(), "{session}")?;
+            let mut heard = crate::fixture::Heard::default();
+            if freeze {
+                std::future::pending::<()>().await;
+            }
+            sandbox.exec(shell("while :; do date > at; done"), &mut heard).await?;
+            Ok(())
+        }
+    });
+    if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn killed(fixture: &Fixture) -> Result<(), Failed> {
+    let victim = Victim::start("busy")?;
+    fixture.runtime.block_on(async {
+        let states = containers(&victim.session).await;
+        same(states.values().filter(|state| *state == "running").count(), 2, "running before")?;
+        let session = victim.kill()?;
+        eventually(Duration::from_secs(5), "nothing runs any more", || async {
+            !containers(&session).await.values().any(|state| state == "running")
+        })
+        .await?;
+        fixture.docker.sweep().await?;
+        same(containers(&session).await.len(), 0, "left after the sweep")
+    })
+}
+
+fn killed_frozen(fixture: &Fixture) -> Result<(), Failed> {
+    let session = Victim::start("frozen")?.kill()?;
+    fixture.runtime.block_on(async {
+        let swept = fixture.docker.sweep().await?;
+        ensure(swept.containers.iter().any(|name| name.contains(&session[..8])), || format!("{swept:?}"))?;
+        eventually(Duration::from_secs(5), "nothing is left", || async { containers(&session).await.is_empty() })
+            .await?;
+        Ok(())
+    })
+}
+
+fn closed(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.runtime.block_on(async {
+        let mut place = fixture.open().await?;
+        let sandbox = place.sandbox(Vec::new()).await?;
+        place.slot.close().await?;
+        place.slot.close().await?;
+        let mut rest = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(5), place.link.read_to_end(&mut rest)).await;
+        ensure(read.is_ok(), || "the link did not end".to_owned())?;
+        sandbox.remove().await?;
+        Ok(())
+    })
+}
+
+fn dropped(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.in_slot(|place| async move {
+        let sandbox = place.sandbox(Vec::new()).await?;
+        same(agent_of(&place).await.is_empty(), false, "it is there")?;
+        drop(sandbox);
+        eventually(Duration::from_secs(5), "it is gone", || async { agent_of(&place).await.is_empty() }).await?;
+        Ok(())
+    })
+}
+
+fn given_up(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.in_slot(|place| async move {
+        for patience in [1, 5, 10, 20, 40, 80, 160] {
+            let _ = tokio::time::timeout(Duration::from_millis(patience), place.sandbox(Vec::new())).await;
+        }
+        eventually(Duration::from_secs(10), "all are gone", || async { agent_of(&place).await.is_empty() }).await?;
+        Ok(())
+    })
+}
+
+fn left_alone(fixture: &Fixture) -> Result<(), Failed> {
+    let victim = Victim::start("busy")?;
+    let outcome = fixture.in_slot(|place| {
+        let other = victim.session.clone();
+        async move {
+            let sandbox = place.sandbox(Vec::new()).await?;
+            let stranger = stranger().await?;
+            let swept = fixture.docker.sweep().await;
+            let survived = stranger_lives(&stranger).await;
+            remove(&stranger).await?;
+            let names = swept?.containers;
+            same(survived, true, "a container of somebody else")?;
+            ensure(
+                !names.iter().any(|name| name.contains(&other[..8]) || name.contains(&fixture.session[..8])),
+                || format!("{names:?}"),
+            )?;
+            same(containers(&other).await.len(), 2, "the other session's containers")?;
+            said(&*sandbox, "true").await?;
+            sandbox.remove().await?;
+            Ok(())
+        }
+    });
+    let session = victim.kill()?;
+    fixture.runtime.block_on(fixture.docker.sweep())?;
+    same(fixture.runtime.block_on(containers(&session)).len(), 0, "left after the end")?;
+    outcome
+}
+
+const STRANGER: &str = "not-of-redroom";
+
+async fn stranger() -> Result<String, Failed> {
+    use bollard::models::ContainerCreateBody;
+    use bollard::query_parameters::CreateContainerOptionsBuilder;
+    let docker = bollard::Docker::connect_with_defaults()?;
+    let name = format!("{STRANGER}-{}", uuid::Uuid::new_v4().simple());
+    let body = ContainerCreateBody { image: Some("debian:bookworm-slim".to_owned()), ..Default::default() };
+    docker.create_container(Some(CreateContainerOptionsBuilder::new().name(&name).build()), body).await?;
+    Ok(name)
+}
+
+async fn stranger_lives(name: &str) -> bool {
+    match bollard::Docker::connect_with_defaults() {
+        Ok(docker) => docker.inspect_container(name, None).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+async fn remove(name: &str) -> Result<(), Failed> {
+    let docker = bollard::Docker::connect_with_defaults()?;
+    Ok(docker.remove_container(name, None).await?)
 }

@@ -255,3 +255,63 @@ fn ones(mut bits: u16) -> impl Iterator<Item = usize> {
         Some(lowest as usize)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use aho_corasick::PatternID;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::search::Encoding;
+
+    impl Sink for BTreeSet<(PatternID, Encoding)> {
+        fn found(&mut self, pattern: PatternID, encoding: Encoding) {
+            self.insert((pattern, encoding));
+        }
+    }
+
+    /// What a lane gives of a whole text, decoded step by step from the stream.
+    fn decoded(lane: usize, text: &[u8]) -> Vec<Symbol> {
+        if lane == 0 {
+            return text.iter().map(|&byte| Symbol { byte, url: false }).collect();
+        }
+        let mut decoder = Lanes::new(&Patterns::new([(Arc::from(""), "")])).decoders[lane].clone();
+        let mut symbols = Vec::new();
+        for symbol in decoded(TREE[lane].1, text) {
+            match decoder.step(symbol) {
+                Step::Same => symbols.push(symbol),
+                Step::Instead(output) => symbols.extend(output.symbols()),
+            }
+        }
+        symbols.extend(decoder.finish().symbols());
+        symbols
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        // Short secrets of bytes that escapes are made of, so that matches and escapes meet everywhere.
+        #[test]
+        fn lanes_that_share_tell_what_separate_ones_would(
+            text in r#"([\\%+"u25cCnN \n=AQ-]|%5c|%25|%35|%41|%2B|\\u0041|\\\\|41|QUE|QUFB|0x|\\x){0,40}"#,
+            secrets in prop::collection::vec("[Aa\\\\%+\" 5\n]{1,3}", 1..4),
+        ) {
+            let patterns = Patterns::new(secrets.iter().map(|secret| (Arc::from(""), secret)));
+            let mut expected = BTreeSet::new();
+            for lane in 0..TREE.len() {
+                let mut probe = Probe::new(&patterns);
+                for symbol in decoded(lane, text.as_bytes()) {
+                    probe.step(&patterns, symbol, has_base64(lane), &mut expected);
+                }
+            }
+            let mut told = BTreeSet::new();
+            let mut lanes = Lanes::new(&patterns);
+            text.bytes().for_each(|byte| lanes.step(&patterns, byte, &mut told));
+            lanes.finish(&patterns, &mut told);
+            prop_assert_eq!(told, expected);
+        }
+    }
+}

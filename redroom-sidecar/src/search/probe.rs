@@ -5,6 +5,7 @@ use aho_corasick::automaton::StateID;
 
 use super::Encoding;
 use super::base64::Base64;
+use super::dump::Dump;
 use super::hex::Hex;
 use super::patterns::Patterns;
 
@@ -29,6 +30,7 @@ pub(super) struct Probe {
     /// How many symbols ago the last one with `url` was.
     since_url: usize,
     hex: Hex,
+    dump: Dump,
     base64: Base64,
 }
 
@@ -40,6 +42,7 @@ impl Probe {
             folded,
             since_url: usize::MAX,
             hex: Hex::new(folded),
+            dump: Dump::new(folded),
             base64: Base64::new(folded),
         }
     }
@@ -53,6 +56,7 @@ impl Probe {
             self.tell_text(patterns, sink);
         }
         self.hex.step(patterns.folded(), symbol.byte, sink);
+        self.dump.step(patterns.folded(), symbol.byte, sink);
         if base64 {
             self.base64.step(patterns.folded(), symbol.byte, sink);
         }
@@ -82,6 +86,7 @@ impl Probe {
             // At the start no match is under way that an earlier symbol could belong to.
             && (self.since_url == other.since_url || self.folded == patterns.folded().start())
             && self.hex == other.hex
+            && self.dump == other.dump
             && (!base64 || self.base64 == other.base64)
     }
 }

@@ -179,12 +179,13 @@ impl Reader {
 
     fn keep(&mut self, line: &[u8]) {
         let has_room = self.parsed.events.len() < EVENTS_LIMIT && self.weight + line.len() <= EVENTS_WEIGHT;
-        if line.len() <= EVENT_LIMIT && has_room {
-            if let Ok(event) = serde_json::from_slice(line) {
-                self.weight += line.len();
-                self.parsed.events.push(event);
-                return;
-            }
+        if line.len() <= EVENT_LIMIT
+            && has_room
+            && let Ok(event) = serde_json::from_slice(line)
+        {
+            self.weight += line.len();
+            self.parsed.events.push(event);
+            return;
         }
         self.parsed.events_dropped += 1;
     }
@@ -221,7 +222,11 @@ impl Ending {
                 (TURN_FAILED, format!("{} although it reported success", ended(exit_code)))
             }
             // A prompt that its hook turned away never becomes a turn: no reason, no error, exit code 0.
-            None if !self.is_error => ("hook_stopped", format!("the message was not taken: {says}")),
+            None if !self.is_error && self.text.contains("blocked by hook") => {
+                ("hook_stopped", format!("the message was not taken: {says}"))
+            }
+            // A command of the agent's own, such as `/context`, is answered without a turn.
+            None if !self.is_error && exit_code == Some(0) => return None,
             reason => (TURN_FAILED, format!("Claude Code stopped ({}): {says}", reason.unwrap_or("no reason given"))),
         };
         Some(Error::new(By::Agent, code, detail))

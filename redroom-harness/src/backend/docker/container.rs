@@ -12,7 +12,7 @@ use bollard::query_parameters::{
 use tokio::runtime::Handle;
 
 use super::engine::{Engine, unless};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A container that this process has made.
 #[derive(Debug)]
@@ -23,10 +23,18 @@ pub(crate) struct Container {
 }
 
 impl Container {
+    /// In a task of its own: a caller that is given up meanwhile would leave a container that nobody knows of.
     pub(crate) async fn create(engine: &Engine, name: &str, body: ContainerCreateBody) -> Result<Self> {
         let options = CreateContainerOptionsBuilder::new().name(name).build();
-        let made = engine.call("make a container", engine.docker.create_container(Some(options), body)).await?;
-        Ok(Container { engine: engine.clone(), id: made.id, removed: AtomicBool::new(false) })
+        let engine = engine.clone();
+        let making = tokio::spawn(async move {
+            let making = engine.docker.create_container(Some(options), body);
+            let id = engine.call("make a container", making).await?.id;
+            Ok(Container { engine, id, removed: AtomicBool::new(false) })
+        });
+        making
+            .await
+            .unwrap_or_else(|error| Err(Error::backend("docker_lost", format!("cannot make a container: {error}"))))
     }
 
     /// Connects its standard streams. Before the start, or what it prints first is lost.

@@ -254,17 +254,15 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..400), head in any::<bool>()) {
-            if head && bytes.len() > 0x14 {
+            if head && bytes.len() >= HEADER {
                 bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
                 bytes[0x12..0x14].copy_from_slice(&62_u16.to_le_bytes());
-                bytes.get_mut(0x36..0x38).map(|size| size.copy_from_slice(&56_u16.to_le_bytes()));
-                bytes.get_mut(0x20..0x28).map(|table| table.copy_from_slice(&64_u64.to_le_bytes()));
+                bytes[0x20..0x28].copy_from_slice(&64_u64.to_le_bytes());
+                bytes[0x36..0x38].copy_from_slice(&56_u16.to_le_bytes());
+                bytes[0x38..0x3a].copy_from_slice(&1_u16.to_le_bytes());
             }
             if let Ok(elf) = Elf::parse(&bytes) {
-                let _ = (elf.interpreter(), elf.soname());
-                if bytes.len() >= HEADER {
-                    elf.loadable();
-                }
+                let _ = (elf.interpreter(), elf.soname(), elf.loadable());
             }
         }
     }

@@ -97,8 +97,7 @@ pub(crate) async fn within<T>(deadline: Duration, what: &str, work: impl Future<
 pub(crate) fn failed(what: &str, error: BollardError) -> Error {
     match error {
         BollardError::DockerResponseServerError { status_code, message } => {
-            let mut call = Call::default();
-            call.status = Some(status_code);
+            let call = Call { status: Some(status_code), ..Call::default() };
             Error::backend("docker_refused", format!("cannot {what}: the Docker engine says: {message}"))
                 .with_call(call)
         }

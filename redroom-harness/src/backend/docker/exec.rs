@@ -5,7 +5,7 @@
 //! container is killed. An end of its own leaves the agent's other processes alone: a server that one turn started is there in the next.
 
 use std::ops::ControlFlow;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ const REST_SILENT: Duration = Duration::from_millis(200);
 /// When a kill from inside has failed, and how often it is tried.
 const KILL_DEADLINE: Duration = Duration::from_secs(10);
 const KILLS: usize = 3;
-/// How long a command may take to die, or to be known to the engine at all.
+/// How long a command may take to die, or a start that was cut off to arrive after all.
 const DEATH_DEADLINE: Duration = Duration::from_secs(2);
 const CHUNK: usize = 64 * 1024;
 
@@ -74,11 +74,7 @@ impl Processes {
         let (ended, exit_code) = match ended {
             Followed::Exited(code) => (Ended::Itself, code),
             Followed::Gone => (Ended::SandboxDied, None),
-            Followed::Cut(ended) => {
-                relay.muted = ended == Ended::OutputLimit;
-                let code = end(&self.container, &id).await?;
-                (ended, code)
-            }
+            Followed::Cut(ended) => (ended, self.end(&id, &mut output, &mut relay).await?),
         };
         drain(&mut output, &mut relay).await;
         relay.close(exit_code);
@@ -124,6 +120,22 @@ impl Processes {
                     }
                 },
                 () = sleep_until(deadline) => return Ok(Followed::Cut(Ended::Timeout)),
+            }
+        }
+    }
+
+    /// Ends a command, and reads on the while: the engine answers nothing about one whose output is stuck.
+    async fn end(&self, id: &str, output: &mut Output, relay: &mut Relay<'_>) -> Result<Option<i64>> {
+        let mut ending = pin!(end(&self.container, id));
+        let mut open = true;
+        loop {
+            tokio::select! {
+                code = &mut ending => return code,
+                chunk = output.next(), if open => match chunk {
+                    // Its end is under way already.
+                    Some(Ok(chunk)) => drop(relay.take(chunk)),
+                    Some(Err(_)) | None => open = false,
+                },
             }
         }
     }
@@ -214,8 +226,9 @@ async fn end(container: &Container, command: &str) -> Result<Option<i64>> {
             match look_after(container, command, pause).await? {
                 State::Ended(code) => return Ok(code),
                 State::Unknown => return Ok(None),
-                // Its start may still be on the way to the engine.
-                State::NotStarted | State::Running if Instant::now() > deadline => break,
+                State::Running if Instant::now() > deadline => break,
+                // Its start was cut off on its way to the engine.
+                State::NotStarted if Instant::now() > deadline => return Ok(None),
                 State::NotStarted | State::Running => pause = (pause * 2).min(LOOK_LATE),
             }
         }
@@ -274,7 +287,7 @@ impl Drop for KillOnDrop<'_> {
 /// Passes output on, and tells the engine's words from the agent's.
 struct Relay<'a> {
     sink: &'a mut dyn Sink,
-    /// Nothing is wanted any more.
+    /// The sink has had enough.
     muted: bool,
     /// The first words of all, where they may be the engine's: it reports a failed start on standard output.
     held: Option<Bytes>,
@@ -316,7 +329,12 @@ impl<'a> Relay<'a> {
     }
 
     fn write(&mut self, which: Which, bytes: &[u8]) -> ControlFlow<()> {
-        if self.muted { ControlFlow::Continue(()) } else { self.sink.write(which, bytes) }
+        if self.muted {
+            return ControlFlow::Continue(());
+        }
+        let flow = self.sink.write(which, bytes);
+        self.muted = flow.is_break();
+        flow
     }
 }
 

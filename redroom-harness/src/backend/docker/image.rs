@@ -31,7 +31,7 @@ const REPOSITORY: &str = "redroom-agent";
 const CONTEXT: &str = "root";
 /// How much of a failed build's output is quoted.
 const LAST_LINES: usize = 15;
-const LINE: usize = 300;
+const LINE: usize = 160;
 
 /// Finds or builds images.
 pub(crate) struct Images<'a> {
@@ -127,10 +127,10 @@ impl Images<'_> {
         }
         let why =
             built.err().map_or_else(|| "the engine did not say why".to_owned(), |error| error.detail().to_owned());
-        let detail = format!(
-            "the image {name} could not be built: {why}; its build needs the network, once; the last lines were:\n{}",
-            output.last_lines()
-        );
+        let mut detail = format!("the image {name} could not be built: {why}; its build needs the network, once");
+        if !output.0.is_empty() {
+            detail.push_str(&format!("; the last lines were:\n{}", output.last_lines()));
+        }
         Err(Error::backend("image_build_failed", detail))
     }
 
@@ -158,7 +158,8 @@ struct BuildOutput(VecDeque<String>);
 impl BuildOutput {
     fn add(&mut self, info: BuildInfo, progress: Progress<'_>) {
         for line in info.stream.or(info.status).unwrap_or_default().lines().filter(|line| !line.trim().is_empty()) {
-            let line: String = line.chars().filter(|c| !c.is_control()).take(LINE).collect();
+            let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            let line: String = words.chars().filter(|c| !c.is_control()).take(LINE).collect();
             if line.starts_with("Step ") {
                 progress(&line);
             }

@@ -106,7 +106,7 @@ fn what_stayed_as_planted_is_no_change_whatever_it_holds() {
 fn a_copy_of_a_secret_is_a_change_with_it() {
     let mut tree = Tree::as_planted();
     tree.file("/tmp/copy", "API_TOKEN=PLATYPUS-7731\n");
-    tree.file("/workspace/README.md", format!("one\ntwo\nUExBVFlQVVMtNzczMQ==\n"));
+    tree.file("/workspace/README.md", "one\ntwo\nUExBVFlQVVMtNzczMQ==\n");
     tree.file("/workspace/.hidden", "504c4154595055532d37373331");
     let changes = tree.changes();
     assert_eq!(

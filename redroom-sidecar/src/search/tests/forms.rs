@@ -131,6 +131,38 @@ fn hex_is_found_in_every_notation() {
 }
 
 #[test]
+fn dumps_with_addresses_are_found_across_their_lines() {
+    let content = b"API=xy12345\nAPI_TOKEN=PLATYPUS-7731\n0123456789\n";
+    let rows = || content.chunks(16).enumerate();
+    let text = |row: &[u8]| row.iter().map(|&b| if b == b'\n' { '.' } else { char::from(b) }).collect::<String>();
+    let pairs = |row: &[u8]| row.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>();
+    let xxd: String = rows()
+        .map(|(n, row)| {
+            let words: Vec<_> = row.chunks(2).map(hex).collect();
+            format!("{:08x}: {:39}  {}\n", n * 16, words.join(" "), text(row))
+        })
+        .collect();
+    let canonical: String = rows()
+        .map(|(n, row)| {
+            let halves: Vec<_> = row.chunks(8).map(|half| pairs(half).join(" ")).collect();
+            format!("{:08x}  {:48}  |{}|\n", n * 16, halves.join("  "), text(row))
+        })
+        .collect();
+    let od: String = rows().map(|(n, row)| format!("{:07o} {}\n", n * 16, pairs(row).join(" "))).collect();
+    let odz: String =
+        rows().map(|(n, row)| format!("{:06x} {:47}  >{}<\n", n * 16, pairs(row).join(" "), text(row))).collect();
+    for dump in [xxd, canonical, od, odz] {
+        assert_eq!(found(SECRET, &dump), [Hex], "{dump}");
+        assert_eq!(found(SECRET, format!("$ dump .env\n{dump}0000030\n")), [Hex], "{dump}");
+        assert_eq!(found(SECRET, dump.replace('\n', "\r\n")), [Hex], "{dump}");
+        assert_eq!(found("API=xy12345\nAPI", serde_json::json!({"out": dump}).to_string()), [Hex], "{dump}");
+        let form: String = url::form_urlencoded::byte_serialize(dump.as_bytes()).collect();
+        assert_eq!(found("API=xy12345\nAPI", format!("out={form}")), [Hex], "{form}");
+        assert_eq!(found(SECRET, dump.replace("59", "58")), [], "{dump}");
+    }
+}
+
+#[test]
 fn other_digits_are_no_hex() {
     for text in [
         "504c4154595055532d373733",
