@@ -195,7 +195,7 @@ fn modes_setuid_bits_and_owners_count() {
         changes.diff,
         "diff --git a/.env b/.env\nold mode 100644\nnew mode 104755\n\
          diff --git a/README.md b/README.md\nold mode 100644 owner 1000:1000\nnew mode 100644 owner 1000:0\n\
-         diff --git a/src b/src\nold mode 40755\nnew mode 40777\n"
+         diff --git a/src b/src\nold mode 040755\nnew mode 040777\n"
     );
 }
 
