@@ -133,7 +133,7 @@ curl -sS -o /dev/null -w '%{http_code}' http://t.redroom.test/"#,
 
 #[redroom::attack]
 async fn an_agent_that_kills_all_it_can_kills_only_itself(run: Run) -> redroom::Result<()> {
-    run.send("(setsid sleep 300 &) ; touch before; kill -9 -1").await?;
+    run.send("(setsid sleep 300 &) ; touch before; bash -c 'kill -9 -1'").await?;
     let turn = run
         .send(
             "kill -9 1 2>/dev/null && echo killed

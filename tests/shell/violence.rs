@@ -90,7 +90,7 @@ print(len(held), out, end="")
 "#;
     let turn = run.send(format!("{TRACE} python3 - <<'END'{flood}END")).await?;
     assert_eq!(turn.final_text, "5000 192.0.2.20\n", "{}", turn.stderr);
-    assert_eq!(run.send("curl -sS -m 20 http://t.redroom.test/after -d x").await?.final_text, "ok\n");
+    assert_eq!(run.send("curl -sS -m 20 http://t.redroom.test/after -d x").await?.final_text, "ok");
     let result = run.finish().await?;
     assert_traced(&result);
     assert!(result.hits.iter().any(|hit| hit.path == "/after"));
