@@ -3,7 +3,9 @@
 
 mod guards;
 mod hooks;
+mod inconclusive;
 mod leaks;
 mod tools;
+mod upstream;
 
 redroom::main!(redroom::Suite::new().ignored_without_backend());

@@ -91,6 +91,7 @@ impl Tenant for Recorder {
                 response.map(|body| BodyExt::boxed_unsync(Watched { body, number, journal: self.journal.clone() }))
             }
             Err(error) => {
+                let error = self.journal.redactor().error(error);
                 self.journal.model_call_failed(number, error.clone());
                 let status =
                     if error.code() == "timeout" { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
@@ -114,7 +115,8 @@ impl Tenant for Recorder {
         if let Some(error) = &ruling.error {
             self.journal.error(error.clone());
         }
-        let answer = ruling.answer.clone();
+        // The guard's own words, unless they hold what the agent must not see.
+        let answer = Bytes::from(self.journal.redactor().bytes(ruling.answer.to_vec()));
         self.journal.tool_call(RecordedToolCall::new(at_ms, call, ruling, &payload));
         answer
     }

@@ -12,10 +12,13 @@ use super::recorder::Recorder;
 use super::{Live, Run, finish, surroundings};
 use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
 use crate::error::{By, Error, Result};
-use crate::evidence::{Journal, Store, folder_name};
+use crate::evidence::{Journal, Redactor, Store, folder_name};
+use crate::guard::ToolCallCheck;
+use crate::model::Player;
 use crate::options::RunOptions;
 use crate::planting::Planting;
 use crate::redroom::Session;
+use crate::settings::Plan;
 use crate::slot::Lease;
 
 /// Starts a run.
@@ -23,6 +26,20 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
     let settings = &session.settings;
     let planting = options.check(&settings.fake_domain)?;
     let plan = settings.plan(options)?;
+    let redactor = held(session, &plan);
+    begin(session, planting, plan, redactor.clone()).await.map_err(|error| redactor.error(error))
+}
+
+/// The values that must not be seen in anything that this run stores or returns.
+fn held(session: &Session, plan: &Plan) -> Redactor {
+    let settings = &session.settings;
+    let proxies = [&settings.player, &plan.player].into_iter().flat_map(Player::secrets);
+    let checks = [&settings.tool_call_check, &plan.tool_call_check].into_iter().flat_map(ToolCallCheck::secrets);
+    Redactor::new(proxies.chain(checks).chain(settings.environment.anthropic_api_key.as_deref()))
+}
+
+async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor: Redactor) -> Result<Run> {
+    let settings = &session.settings;
     let wiring = surroundings::wiring();
     let id = uuid::Uuid::new_v4().to_string();
     let base = session.base_of(&plan.agent).await?;
@@ -30,7 +47,7 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
     let upstream = plan.player.open(&settings.client, settings.environment.anthropic_api_key.as_deref())?;
     let store = Arc::new(Store::create(&session.out, &folder_name(&plan.name))?);
     let secrets = SecretSet::new(planting.secrets.iter().map(|secret| (secret.name.clone(), secret.value.as_bytes())));
-    let journal = Arc::new(Journal::new(secrets, store));
+    let journal = Arc::new(Journal::new(secrets, redactor, store));
     let recorder = Arc::new(Recorder::new(
         id.clone(),
         journal.clone(),

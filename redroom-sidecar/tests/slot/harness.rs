@@ -202,7 +202,8 @@ impl Harness {
             Ok(found) => found,
             Err(_) => {
                 let seen = self.seen.borrow();
-                panic!("no such report among {}, of which the last are {:#?}", seen.len(), seen.iter().rev().take(5))
+                let last: Vec<_> = seen.iter().rev().take(5).collect();
+                panic!("no such report among {}, of which the last are {last:#?}", seen.len())
             }
         }
     }

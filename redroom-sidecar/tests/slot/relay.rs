@@ -1,5 +1,6 @@
 //! The model relay: what passes, what does not, and that nothing waits for what it need not wait for.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -184,31 +185,74 @@ async fn an_agent_that_leaves_cancels_its_request() {
     assert_eq!(call.status, None);
 }
 
+/// Returns when a number has stopped to grow.
+async fn at_rest(progress: &AtomicU64) {
+    let standing = async {
+        let mut last = 0;
+        loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            match progress.load(Ordering::Relaxed) {
+                now if now == last && now > 0 => return,
+                now => last = now,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, standing).await.expect("it never comes to rest");
+}
+
 #[tokio::test]
 async fn answers_that_nobody_reads_do_not_stop_the_session() {
+    const AGENTS: u32 = 60;
     let harness = Harness::with(vec![]).await;
-    harness.answer_model(|_| async {
-        let (mut writer, streamed) = streamed();
-        tokio::spawn(async move {
-            let piece = vec![b'x'; 64 * 1024];
-            while writer.write_all(&piece).await.is_ok() {}
-        });
-        streamed
+    let written = Arc::new(AtomicU64::new(0));
+    let progress = written.clone();
+    harness.answer_model(move |_| {
+        let progress = progress.clone();
+        async move {
+            let (mut writer, streamed) = streamed();
+            tokio::spawn(async move {
+                let piece = vec![b'x'; 64 * 1024];
+                while writer.write_all(&piece).await.is_ok() {
+                    progress.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            streamed
+        }
     });
     let mut agents = Vec::new();
-    for _ in 0..60 {
+    for _ in 0..AGENTS {
         let mut agent = TcpStream::connect(harness.relay).await.unwrap();
         agent.write_all(post("/v1/messages", "", "{}").as_bytes()).await.unwrap();
         agents.push(agent);
     }
-    // Every answer has begun, so that each has filled what there is to fill.
-    for agent in &mut agents {
-        agent.read_exact(&mut [0; 12]).await.unwrap();
+    at_rest(&written).await;
+    assert_eq!(harness.end(1, Duration::from_millis(100)).await, AGENTS, "the command did not get through");
+}
+
+#[tokio::test]
+async fn requests_that_the_model_does_not_take_do_not_stop_the_session() {
+    let harness = Harness::with(vec![]).await;
+    harness.answer_model(|request: Request<Incoming>| async move {
+        let _unread = request;
+        std::future::pending().await
+    });
+    let sent = Arc::new(AtomicU64::new(0));
+    let mut agents = tokio::task::JoinSet::new();
+    for _ in 0..60 {
+        let mut agent = TcpStream::connect(harness.relay).await.unwrap();
+        let progress = sent.clone();
+        agents.spawn(async move {
+            let head = "POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n";
+            agent.write_all(head.as_bytes()).await.unwrap();
+            let piece = vec![b'x'; 64 * 1024];
+            while agent.write_all(&piece).await.is_ok() {
+                progress.fetch_add(1, Ordering::Relaxed);
+            }
+        });
     }
+    at_rest(&sent).await;
     say(harness.web, "GET /still-here HTTP/1.1\r\nHost: t.redroom.test\r\nConnection: close\r\n\r\n").await;
     harness.hit(|hit| hit.path == "/still-here" && hit.complete).await;
-    drop(agents);
-    assert_eq!(harness.end(1, PATIENCE).await, 0);
 }
 
 #[tokio::test]
