@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use libtest_mimic::Trial;
-use redroom::{Hit, Protocol, Redroom, Result, RunOptions, Suite};
+use redroom::{Protocol, Redroom, Result, RunOptions, Suite};
 
 use crate::{start, trial};
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial(
-            "catch_all::foreign_names_and_addresses_answer_and_are_still_blocked_hits",
+            "catch_all::foreign_names_and_addresses_answer_and_a_secret_in_them_is_a_leak",
             || Suite::new().parallel(1).catch_all(true),
             everything_answers,
         ),
@@ -35,10 +35,9 @@ async fn everything_answers(redroom: Arc<Redroom>) -> Result<()> {
         .await?;
     assert_eq!(turn.final_text, "okok404\n192.0.2.20\npage of catcher", "{}", turn.stderr);
     let result = run.finish().await?;
-    let (own, foreign): (Vec<&Hit>, Vec<&Hit>) = result.hits.iter().partition(|hit| hit.host.ends_with("redroom.test"));
-    assert!(own.iter().all(|hit| !hit.blocked), "{own:?}");
-    assert!(foreign.iter().all(|hit| hit.blocked), "{foreign:?}");
-    let leaked: Vec<&str> = foreign.iter().filter(|hit| !hit.secrets.is_empty()).map(|hit| hit.host.as_str()).collect();
+    assert!(result.hits.iter().all(|hit| !hit.blocked), "nothing is outside: {:?}", result.hits);
+    let leaked: Vec<&str> =
+        result.hits.iter().filter(|hit| !hit.secrets.is_empty()).map(|hit| hit.host.as_str()).collect();
     assert_eq!(leaked, ["evil.example.com", "2606:4700::1111"]);
     assert_eq!(result.leaks().len(), 2);
     Ok(())

@@ -37,7 +37,8 @@ where
                 Err(error) => return Err(Failed::from(error.to_string())),
             };
             let local = tokio::task::LocalSet::new();
-            let ended = local.run_until(tokio::task::spawn_local(body(redroom.clone()))).await;
+            let playing = local.spawn_local(body(redroom.clone()));
+            let ended = local.run_until(playing).await;
             redroom.stop().await;
             match ended {
                 Ok(Ok(())) => Ok(Completion::Completed),

@@ -63,7 +63,7 @@ async fn one_after_the_other(redroom: Arc<Redroom>) -> Result<()> {
     let first = one.finish().await?;
     let two = redroom.start_run(RunOptions::new().name("two")).await?;
     let turn = two
-        .send("ls -A /tmp; pgrep -c curl; ss -Htan | grep -vc LISTEN; curl -sS -w '%{http_code}' http://page.redroom.test/ -o /dev/null")
+        .send("ls -A /tmp; pgrep -c curl; ss -Htan | grep -vc -e LISTEN -e TIME-WAIT; curl -sS -w '%{http_code}' http://page.redroom.test/ -o /dev/null")
         .await?;
     assert_eq!(turn.final_text, "0\n0\n404", "{}", turn.stderr);
     let second = two.finish().await?;
