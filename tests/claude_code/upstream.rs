@@ -9,10 +9,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redroom::prelude::*;
 
-/// What must never be seen.
-const KEY: &str = "sk-marked-5f0c7e1d9a";
-/// Finds it, and is not found by itself in the command that searches.
-const PATTERN: &str = "sk-marke[d]-5f0c7e1d9a";
+/// What must never be seen. Made here and now: a sidecar is this program, with every constant in it.
+static KEY: LazyLock<String> = LazyLock::new(|| format!("sk-marked-{}-{}", std::process::id(), now()));
+
+/// Finds the key, and is not found by itself in the command that searches.
+fn pattern() -> String {
+    KEY.replacen("marked", "marke[d]", 1)
+}
+
+/// In milliseconds.
+fn now() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
+}
+
 /// What the agent is given in its place.
 const PLACEHOLDER: &str = "redroom-placeholder-key";
 
@@ -37,7 +46,7 @@ static UPSTREAM: LazyLock<&'static Upstream> = LazyLock::new(|| {
 
 impl Upstream {
     fn proxy(&self) -> ModelProxy {
-        ModelProxy::new(format!("http://{}/gate/way", self.address)).header("x-api-key", KEY)
+        ModelProxy::new(format!("http://{}/gate/way", self.address)).header("x-api-key", KEY.as_str())
     }
 
     /// The requests of one run.
@@ -63,8 +72,7 @@ impl Upstream {
             return writer.write_all(events.as_bytes());
         }
         for _ in 0..6 {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-            writer.write_all(format!(": a comment\nevent: unknown\ndata: {now}\n\n").as_bytes())?;
+            writer.write_all(format!(": a comment\nevent: unknown\ndata: {}\n\n", now()).as_bytes())?;
             std::thread::park_timeout(Duration::from_millis(300));
         }
         Ok(())
@@ -101,10 +109,11 @@ fn request(mut reader: BufReader<TcpStream>) -> std::io::Result<(String, String)
 /// Looks for the key wherever the agent may look, from within the agent: environments, command lines, files. Prints how often
 /// it was found, and how often the placeholder was, which shows that the search would find what is there.
 fn search() -> String {
+    let pattern = pattern();
     let everything = "{ env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; ps auxeww; } 2>/dev/null";
     format!(
-        "echo key: $({everything} | grep -ac '{PATTERN}') placeholder: $({everything} | grep -ac 'redroom-placeholde[r]-key') \
-         files: $(grep -rlas --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev '{PATTERN}' / | wc -l) | tee found.txt"
+        "echo key: $({everything} | grep -ac '{pattern}') placeholder: $({everything} | grep -ac 'redroom-placeholde[r]-key') \
+         files: $(grep -rlas --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev '{pattern}' / | wc -l) | tee found.txt"
     )
 }
 
@@ -161,7 +170,7 @@ async fn the_service_gets_the_key_and_the_sandbox_never_does(run: Run) -> redroo
     assert_eq!(asked.len(), 2);
     for (head, body) in &asked {
         assert!(head.starts_with("post /gate/way/v1/messages?beta=true http/1.1"), "{head}");
-        assert!(head.contains(&format!("x-api-key: {KEY}")), "{head}");
+        assert!(head.contains(&format!("x-api-key: {}", *KEY)), "{head}");
         assert!(!head.contains(PLACEHOLDER) && !body.contains(PLACEHOLDER));
     }
     let containers = containers_of(&run);
@@ -169,7 +178,7 @@ async fn the_service_gets_the_key_and_the_sandbox_never_does(run: Run) -> redroo
     assert_eq!(result.errors, []);
     for name in &result.artifacts.files {
         let content = std::fs::read(result.artifacts.folder.join(name)).expect("a file of the evidence");
-        assert!(!String::from_utf8_lossy(&content).contains(KEY), "{name}");
+        assert!(!String::from_utf8_lossy(&content).contains(KEY.as_str()), "{name}");
     }
     assert!(containers.iter().all(|(_, holds)| !holds), "{containers:?}");
     Ok(())
@@ -183,13 +192,14 @@ fn containers_of(run: &Run) -> Vec<(String, bool)> {
         let listed = ask(&["ps", "--no-trunc", "--quiet", "--filter", label]).unwrap_or_default();
         String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect::<Vec<_>>()
     };
+    let pattern = pattern();
     let own = list(&format!("label=redroom.run={}", run.id()));
     let sidecars = list("label=redroom.role=slot");
     own.into_iter()
         .chain(sidecars)
         .map(|id| {
             let script = format!(
-                "{{ docker export {id}; docker inspect {id}; docker top {id}; }} 2>/dev/null | grep -aq '{PATTERN}'"
+                "{{ docker export {id}; docker inspect {id}; docker top {id}; }} 2>/dev/null | grep -aq '{pattern}'"
             );
             let holds = Command::new("sh").args(["-c", &script]).status().is_ok_and(|status| status.success());
             (id, holds)
