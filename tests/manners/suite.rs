@@ -1,7 +1,7 @@
 //! The suite as a child process, in folders of its own.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -153,8 +153,4 @@ pub(crate) fn until(what: &str, patience: Duration, mut reached: impl FnMut() ->
         assert!(Instant::now() < deadline, "not within {patience:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-pub(crate) fn exists(path: &Path) -> bool {
-    path.exists()
 }
