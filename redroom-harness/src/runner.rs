@@ -10,6 +10,7 @@ mod signals;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ struct Runner {
     records: Mutex<Vec<TestRecord>>,
     junit: Option<std::path::PathBuf>,
     attack_timeout: Duration,
+    /// Raised by a signal: the process ends with the signal's code as soon as everything is removed, and nothing else is told.
+    interrupted: AtomicBool,
 }
 
 /// `main` of a suite: what `redroom::main!()` expands to. `manifest_dir` is the crate's folder when it was compiled.
@@ -90,13 +93,16 @@ fn run_attacks(
         attack_timeout: settings.attack_timeout(),
         settings: Mutex::new(Some(settings)),
         redroom: tokio::sync::OnceCell::new(),
+        interrupted: AtomicBool::new(false),
         records: Mutex::new(passed_over(&arguments, &registrations)),
     });
     runtime.spawn(signals::end_on_signal(runner.clone()));
     let trials = registrations.into_iter().map(|attack| trial(attack, runner.clone())).collect();
     // Printing panics where nobody reads standard output any more; what was started is removed all the same.
     let played = catch_unwind(AssertUnwindSafe(|| libtest_mimic::run(&arguments, trials)));
+    runner.wait_if_interrupted();
     runtime.block_on(runner.stop());
+    runner.wait_if_interrupted();
     let reported = runner.report();
     runtime.shutdown_timeout(Duration::from_secs(2));
     match (reported, played) {
@@ -166,6 +172,7 @@ fn trial(attack: &'static Registration, runner: Arc<Runner>) -> Trial {
 
 impl Runner {
     fn attack(&self, attack: &'static Registration) -> std::result::Result<Completion, Failed> {
+        self.wait_if_interrupted();
         let began = std::time::Instant::now();
         let played = self.handle.block_on(async {
             match self.redroom().await {
@@ -174,6 +181,7 @@ impl Runner {
                 Err(error) => attack::Played::could_not(error),
             }
         });
+        self.wait_if_interrupted();
         let record = record(attack, began.elapsed(), played);
         let outcome = record.outcome.clone();
         self.records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
@@ -181,6 +189,13 @@ impl Runner {
             Outcome::Passed => Ok(Completion::Completed),
             Outcome::Skipped(reason) => Ok(Completion::ignored_with(reason)),
             Outcome::Failed(message) | Outcome::Error(message) => Err(Failed::from(visible(&message))),
+        }
+    }
+
+    /// Where the process is about to end, an attack that lost its sandbox has no verdict, and no other begins.
+    fn wait_if_interrupted(&self) {
+        while self.interrupted.load(Ordering::Acquire) {
+            std::thread::park();
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::suite::{PATIENCE, Place, exists, start, until};
+use crate::suite::{PATIENCE, Place, start, until};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -12,7 +12,7 @@ pub(crate) fn an_interrupted_suite_is_gone_within_five_seconds() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let place = Place::new();
         let suite = start(&mut place.suite(&["in_mid_turn"]));
-        until("the turn", PATIENCE, || exists(&place.mark()));
+        until("the turn", PATIENCE, || place.mark().exists());
         assert_eq!(place.containers().len(), 2);
         let sent = Instant::now();
         suite.signal(signal);
@@ -38,7 +38,7 @@ pub(crate) fn a_killed_suite_runs_nothing_and_the_next_start_cleans_up() {
     let place = Place::new();
     for _ in 0..3 {
         let suite = start(&mut place.suite(&["in_mid_turn"]));
-        until("the turn", PATIENCE, || exists(&place.mark()));
+        until("the turn", PATIENCE, || place.mark().exists());
         std::fs::remove_file(place.mark()).unwrap();
         let others: Vec<String> = place.containers().into_iter().map(|container| container.id).collect();
         assert_eq!(others.len(), 2, "what the one before left behind was not removed");

@@ -1,7 +1,7 @@
 //! The suite as a child process, in folders of its own.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,8 +28,16 @@ pub(crate) struct Place(TempDir);
 pub(crate) struct Running {
     child: Child,
     started: Instant,
-    out: JoinHandle<String>,
-    err: JoinHandle<String>,
+    out: Option<JoinHandle<String>>,
+    err: Option<JoinHandle<String>>,
+}
+
+impl Drop for Running {
+    /// A test that fails leaves no suite behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// What a suite came to.
@@ -92,7 +100,7 @@ impl Place {
 pub(crate) fn start(command: &mut Command) -> Running {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-    Running { child, started: Instant::now(), out: reader(out), err: reader(err) }
+    Running { child, started: Instant::now(), out: Some(reader(out)), err: Some(reader(err)) }
 }
 
 fn reader(mut stream: impl Read + Send + 'static) -> JoinHandle<String> {
@@ -101,6 +109,10 @@ fn reader(mut stream: impl Read + Send + 'static) -> JoinHandle<String> {
         stream.read_to_end(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes).into_owned()
     })
+}
+
+fn printed(reader: Option<JoinHandle<String>>) -> String {
+    reader.and_then(|reader| reader.join().ok()).unwrap_or_default()
 }
 
 impl Running {
@@ -125,8 +137,8 @@ impl Running {
         let took = self.started.elapsed();
         let ended = Ended {
             code: status.and_then(|status| status.code()),
-            out: self.out.join().unwrap(),
-            err: self.err.join().unwrap(),
+            out: printed(self.out.take()),
+            err: printed(self.err.take()),
             took,
         };
         assert!(status.is_some(), "still running after {patience:?}: {ended:?}");
@@ -153,8 +165,4 @@ pub(crate) fn until(what: &str, patience: Duration, mut reached: impl FnMut() ->
         assert!(Instant::now() < deadline, "not within {patience:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-pub(crate) fn exists(path: &Path) -> bool {
-    path.exists()
 }

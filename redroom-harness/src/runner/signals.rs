@@ -1,6 +1,7 @@
 //! SIGINT and SIGTERM: everything is removed, then the process ends with the signal's code.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,6 +22,7 @@ pub(super) async fn end_on_signal(runner: Arc<Runner>) {
         () = received(&mut interrupt) => 130,
         () = received(&mut terminate) => 143,
     };
+    runner.interrupted.store(true, Ordering::Release);
     eprintln!("redroom: interrupted; removing what this session made");
     let removal = async {
         if let Some(Ok(redroom)) = runner.redroom.get() {

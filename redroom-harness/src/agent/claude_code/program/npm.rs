@@ -84,7 +84,8 @@ impl Npm {
 
 fn missing(why: &str) -> Error {
     let detail = format!(
-        "Claude Code is fetched with npm, which cannot be run ({why}); install Node.js with npm, or name a program that you have"
+        "Claude Code is fetched with npm, which cannot be run ({why}); install Node.js with npm, or set REDROOM_CLAUDE_CODE \
+         to a program that you have"
     );
     Error::new(By::Agent, "npm_missing", detail)
 }
