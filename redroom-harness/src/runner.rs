@@ -139,7 +139,8 @@ impl Runner {
             .get_or_init(|| async {
                 let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let settings = settings.ok_or_else(crate::slot::stopped)?;
-                let redroom = Redroom::with_settings(settings, |line| eprintln!("redroom: {}", visible_line(line))).await?;
+                let redroom =
+                    Redroom::with_settings(settings, |line| eprintln!("redroom: {}", visible_line(line))).await?;
                 let facts = redroom.backend();
                 eprintln!(
                     "redroom: {} ({}); evidence in {}",
