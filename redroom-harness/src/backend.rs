@@ -7,7 +7,6 @@
 pub mod docker;
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,8 +26,6 @@ pub const AGENT_UID: u32 = 1000;
 pub const HOME: &str = "/home/agent";
 /// The agent's working folder in every sandbox.
 pub const WORKSPACE: &str = "/workspace";
-/// The slot's own global addresses on `lo` (documentation ranges): resolvers ask for a family only when such an address exists.
-pub const SLOT_ADDRESSES: (Ipv4Addr, Ipv6Addr) = redroom_sidecar::SLOT_ADDRESSES;
 
 /// The backend that was asked for, once it has said that it can do the job.
 ///

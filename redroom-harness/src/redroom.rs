@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use redroom_sidecar::authority::Authority;
+use futures_util::future::join_all;
+use redroom_sidecar::Authority;
 use redroom_sidecar::wire::{CertificateAuthority, Hit};
 use tokio::sync::OnceCell;
 
@@ -19,6 +21,9 @@ use crate::suite::Suite;
 
 /// The most hits that fit no run which are kept.
 const MAX_UNATTRIBUTED: usize = 1_000;
+
+/// How long a process that is about to end waits for what is being made, so that it can be removed.
+const MAKING_PATIENCE: Duration = Duration::from_millis(2500);
 
 /// A session: a backend and its slots. Made once, used for many runs, ended by [`stop`](Self::stop).
 #[derive(Clone)]
@@ -38,6 +43,7 @@ pub(crate) struct Session {
     versions: Mutex<HashMap<String, Arc<OnceCell<String>>>>,
     unattributed: Arc<Mutex<Vec<Hit>>>,
     live: Mutex<Vec<Run>>,
+    stopped: OnceCell<()>,
 }
 
 /// Takes a line of progress.
@@ -103,6 +109,7 @@ impl Redroom {
             versions: Mutex::default(),
             unattributed,
             live: Mutex::default(),
+            stopped: OnceCell::new(),
         })))
     }
 
@@ -141,28 +148,34 @@ impl Redroom {
         crate::run::start(&self.0, options).await
     }
 
-    /// Ends every run that is still live, then removes everything that the session made. Idempotent.
+    /// Ends every run that is still live, then removes everything that the session made. Idempotent, from any task: every
+    /// caller waits until it is done.
     pub async fn stop(&self) {
-        let live = std::mem::take(&mut *self.0.live());
-        futures_util::future::join_all(live.iter().map(|run| run.cut_short(crate::slot::stopped()))).await;
-        self.0.pool.close().await;
-        if let Err(error) = self.0.backend.end_session(&self.0.id).await {
-            tracing::warn!(%error, "the session could not be removed whole; the next start will sweep it");
-        }
+        let stop = async {
+            self.0.pool.shut().await;
+            let live = self.0.live().clone();
+            join_all(live.iter().map(|run| run.cut_short(crate::slot::stopped()))).await;
+            self.0.remove().await;
+        };
+        self.0.stopped.get_or_init(|| stop).await;
     }
 
     /// Removes everything at once, without collecting: for a process that is about to end.
     pub(crate) async fn abandon(&self) {
-        let live = std::mem::take(&mut *self.0.live());
-        futures_util::future::join_all(live.iter().map(Run::abandon)).await;
-        self.0.pool.close().await;
-        if let Err(error) = self.0.backend.end_session(&self.0.id).await {
-            tracing::warn!(%error, "the session could not be removed whole; the next start will sweep it");
-        }
+        // What hangs half made is left for the sweep.
+        let _ = tokio::time::timeout(MAKING_PATIENCE, self.0.pool.shut()).await;
+        self.0.remove().await;
     }
 }
 
 impl Session {
+    async fn remove(&self) {
+        self.pool.close().await;
+        if let Err(error) = self.backend.end_session(&self.id).await {
+            tracing::warn!(%error, "the session could not be removed whole; the next start will sweep it");
+        }
+    }
+
     /// What sandboxes of this agent start from: made once in a session, whoever asks first.
     pub(crate) async fn base_of(&self, agent: &Arc<dyn Agent>) -> Result<PreparedBase> {
         let cell = cell_of(&self.bases, agent);

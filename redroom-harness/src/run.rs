@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use redroom_sidecar::search::redact_secrets;
 use redroom_sidecar::wire::{Hit, Octets};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -154,16 +155,19 @@ impl Run {
         self.0.finish().await
     }
 
-    /// Removes the sandbox without collecting anything: for a process that is about to end.
-    pub(crate) async fn abandon(&self) {
-        if let Err(error) = self.0.sandbox.remove().await {
-            tracing::warn!(%error, run = self.0.id, "a sandbox could not be removed; the next start will sweep it");
-        }
-    }
-
     /// Whether it has not been finished yet.
     pub(crate) fn is_live(&self) -> bool {
         self.0.finished.borrow().is_none()
+    }
+
+    /// Whether a turn or a command runs.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_live() && self.0.busy.try_lock().is_err()
+    }
+
+    /// `text` without the values of what was planted.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        redact_secrets(text, self.0.secrets.values())
     }
 
     /// The text as it may be shown: without the values that are held for this run.

@@ -7,6 +7,8 @@ mod attack;
 mod panics;
 mod signals;
 
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +18,7 @@ use tokio::runtime::Handle;
 
 use crate::error::{Error, Result};
 use crate::redroom::Redroom;
-use crate::registry::Registration;
+use crate::registry::{Ignore, Registration};
 use crate::report::console::{visible, visible_line};
 use crate::report::junit::{self, Outcome, TestRecord};
 use crate::settings::Settings;
@@ -24,6 +26,8 @@ use crate::suite::Suite;
 
 /// The exit code where the suite could not run at all: a broken file of settings, no attacks, two of one name.
 const COULD_NOT_RUN: u8 = 2;
+/// The exit code where something failed, as libtest has it.
+const FAILED: u8 = 101;
 
 /// Everything that the trials of one process share.
 struct Runner {
@@ -47,8 +51,7 @@ pub fn run(suite: impl FnOnce() -> Suite, manifest_dir: &'static str) -> ExitCod
         Err(error) => return could_not_run(&error),
     };
     if arguments.list {
-        let trials = registrations.into_iter().map(listed).collect();
-        return libtest_mimic::run(&arguments, trials).exit_code();
+        return list(&arguments, &registrations);
     }
     match run_attacks(arguments, registrations, suite().manifest_dir(manifest_dir)) {
         Ok(code) => code,
@@ -68,7 +71,11 @@ fn run_attacks(
     if let Some(threads) = arguments.test_threads {
         settings.set_parallel(threads)?;
     }
-    arguments.test_threads = Some(settings.parallel as usize);
+    // A thread waits for its attack; more of them than attacks would wait for nothing.
+    arguments.test_threads = Some((settings.parallel as usize).min(registrations.len()).max(1));
+    if let Some(path) = &settings.environment.junit {
+        junit::check(path)?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("redroom")
@@ -83,23 +90,74 @@ fn run_attacks(
         attack_timeout: settings.attack_timeout(),
         settings: Mutex::new(Some(settings)),
         redroom: tokio::sync::OnceCell::new(),
-        records: Mutex::default(),
+        records: Mutex::new(passed_over(&arguments, &registrations)),
     });
     runtime.spawn(signals::end_on_signal(runner.clone()));
     let trials = registrations.into_iter().map(|attack| trial(attack, runner.clone())).collect();
-    let conclusion = libtest_mimic::run(&arguments, trials);
+    // Printing panics where nobody reads standard output any more; what was started is removed all the same.
+    let played = catch_unwind(AssertUnwindSafe(|| libtest_mimic::run(&arguments, trials)));
     runtime.block_on(runner.stop());
     let reported = runner.report();
     runtime.shutdown_timeout(Duration::from_secs(2));
-    if let Err(error) = reported {
-        return Ok(could_not_run(&error));
+    match (reported, played) {
+        (Err(error), _) => Ok(could_not_run(&error)),
+        (Ok(()), Ok(conclusion)) => Ok(conclusion.exit_code()),
+        (Ok(()), Err(_)) => Ok(ExitCode::from(FAILED)),
     }
-    Ok(conclusion.exit_code())
 }
 
-/// A trial that is only listed.
-fn listed(attack: &'static Registration) -> Trial {
+/// Prints the list, as libtest does: a reader that goes away ends it, and anything else that keeps it from being printed is
+/// an error.
+fn list(arguments: &Arguments, registrations: &[&'static Registration]) -> ExitCode {
+    let mut text = String::new();
+    for attack in registrations {
+        if !arguments.is_filtered_out(&listed(attack)) {
+            text.push_str(attack.test_name());
+            text.push_str(": test\n");
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("redroom: the list cannot be printed: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// A trial that is never run.
+fn listed(attack: &Registration) -> Trial {
     Trial::test(attack.test_name(), || Ok(())).with_ignored_flag(attack.is_ignored())
+}
+
+/// The attacks that are asked for but ignored: they stand in the report, too.
+fn passed_over(arguments: &Arguments, registrations: &[&'static Registration]) -> Vec<TestRecord> {
+    let ignored = |attack: &&&'static Registration| {
+        let trial = listed(attack);
+        arguments.is_ignored(&trial) && !arguments.is_filtered_out(&trial)
+    };
+    let skipped = |attack: &&'static Registration| {
+        let reason = match attack.ignore {
+            Ignore::Because(reason) => reason,
+            Ignore::Yes | Ignore::No => "",
+        };
+        record(attack, Duration::ZERO, attack::Played::ignored(reason.to_owned()))
+    };
+    registrations.iter().filter(ignored).map(skipped).collect()
+}
+
+fn record(attack: &Registration, duration: Duration, played: attack::Played) -> TestRecord {
+    TestRecord {
+        name: attack.test_name().to_owned(),
+        crate_name: attack.crate_name().to_owned(),
+        file: attack.file.to_owned(),
+        line: attack.line,
+        duration,
+        outcome: played.outcome,
+        properties: played.properties,
+    }
 }
 
 fn trial(attack: &'static Registration, runner: Arc<Runner>) -> Trial {
@@ -116,17 +174,10 @@ impl Runner {
                 Err(error) => attack::Played::could_not(error),
             }
         });
-        let record = TestRecord {
-            name: attack.test_name().to_owned(),
-            crate_name: attack.crate_name().to_owned(),
-            file: attack.file.to_owned(),
-            line: attack.line,
-            duration: began.elapsed(),
-            outcome: played.outcome.clone(),
-            properties: played.properties,
-        };
+        let record = record(attack, began.elapsed(), played);
+        let outcome = record.outcome.clone();
         self.records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
-        match played.outcome {
+        match outcome {
             Outcome::Passed => Ok(Completion::Completed),
             Outcome::Skipped(reason) => Ok(Completion::ignored_with(reason)),
             Outcome::Failed(message) | Outcome::Error(message) => Err(Failed::from(visible(&message))),

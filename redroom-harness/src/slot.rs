@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redroom_sidecar::wire::Generation;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore};
 
 use crate::backend::{Backend, Slot, SlotSpec};
 use crate::error::{Error, Result};
@@ -26,6 +26,8 @@ pub(crate) struct Pool {
     permits: Arc<Semaphore>,
     unattributed: Unattributed,
     idle: Mutex<HashMap<u32, LiveSlot>>,
+    /// Held for reading by whoever is making something in the backend: what is half made cannot be taken back.
+    making: RwLock<()>,
 }
 
 /// An open slot: its namespace and the link to its sidecar.
@@ -51,7 +53,16 @@ impl Pool {
         unattributed: Unattributed,
     ) -> Self {
         let permits = Arc::new(Semaphore::new(parallel as usize));
-        Pool { backend, session, locks, parallel, permits, unattributed, idle: Mutex::default() }
+        Pool {
+            backend,
+            session,
+            locks,
+            parallel,
+            permits,
+            unattributed,
+            idle: Mutex::default(),
+            making: RwLock::default(),
+        }
     }
 
     /// Waits for a free number and gives the slot that goes with it, opened if need be, for a new generation.
@@ -88,14 +99,30 @@ impl Pool {
         }
     }
 
-    /// Opens no more slots and closes those that nobody lives in.
-    pub(crate) async fn close(&self) {
+    /// To be held while something is made in the backend.
+    ///
+    /// # Errors
+    ///
+    /// `redroom_stopped` after [`shut`](Self::shut).
+    pub(crate) async fn making(&self) -> Result<RwLockReadGuard<'_, ()>> {
+        let making = self.making.read().await;
+        if self.permits.is_closed() { Err(stopped()) } else { Ok(making) }
+    }
+
+    /// Lets nothing more be made, and waits for what is being made.
+    pub(crate) async fn shut(&self) {
         self.permits.close();
+        drop(self.making.write().await);
+    }
+
+    /// Closes the slots that nobody lives in.
+    pub(crate) async fn close(&self) {
         let idle: Vec<LiveSlot> = self.idle().drain().map(|(_, slot)| slot).collect();
         futures_util::future::join_all(idle.into_iter().map(LiveSlot::close)).await;
     }
 
     async fn open(&self, number: u32) -> Result<LiveSlot> {
+        let _making = self.making().await?;
         let opened = self.backend.open_slot(SlotSpec { session: self.session.clone(), number }).await?;
         match Link::open(opened.link, self.unattributed.clone()).await {
             Ok(link) => Ok(LiveSlot { slot: opened.slot, link, generation: Generation(0) }),

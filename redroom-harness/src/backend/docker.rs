@@ -158,6 +158,7 @@ impl Backend for Docker {
     async fn sweep(&self) -> Result<Swept> {
         let swept = sweep::sweep(&self.engine, &self.locks).await?;
         self.known.put(SWEPT, "");
+        self.locks.tidy();
         Ok(swept)
     }
 
@@ -167,8 +168,8 @@ impl Backend for Docker {
 
     async fn sweep_if_due(&self) -> Result<Swept> {
         match self.known.within(SWEPT, SWEEP_EVERY) {
-            Some(_) => Ok(Swept::default()),
-            None => self.sweep().await,
+            Some(_) if !self.locks.any_dead() => Ok(Swept::default()),
+            _ => self.sweep().await,
         }
     }
 }

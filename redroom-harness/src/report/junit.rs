@@ -48,21 +48,34 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
+/// Whether a report could be written there: to be known before an hour of attacks, not after it.
+pub(crate) fn check(path: &Path) -> Result<()> {
+    let checked = if path.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { beside(path).map(drop) };
+    checked.map_err(|error| unwritable(path, &error))
+}
+
 /// Writes the report: the whole file, or none of it.
 pub(crate) fn write(path: &Path, records: &[TestRecord]) -> Result<()> {
-    put_in_place(path, records).map_err(|error| {
-        let detail = format!("the JUnit report cannot be written to {} ({error}); name another file", path.display());
-        Error::redroom("report_unwritable", detail)
-    })
+    put_in_place(path, records).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Error {
+    let detail = format!("the JUnit report cannot be written to {} ({error}); name another file", path.display());
+    Error::redroom("report_unwritable", detail)
 }
 
 fn put_in_place(path: &Path, records: &[TestRecord]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new().prefix(".junit-").permissions(readable_by_all()).tempfile_in(folder)?;
+    let mut file = beside(path)?;
     file.write_all(xml(records)?.as_bytes())?;
     file.persist(path)?;
     Ok(())
+}
+
+/// A file under another name in the report's folder, gone when it is dropped.
+fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    tempfile::Builder::new().prefix(".junit-").permissions(readable_by_all()).tempfile_in(folder)
 }
 
 /// What reads the report may be another user than the one that ran the tests.

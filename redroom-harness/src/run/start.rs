@@ -85,6 +85,13 @@ async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor:
     };
 
     let lease = session.pool.lease().await?;
+    let making = match session.pool.making().await {
+        Ok(making) => making,
+        Err(error) => {
+            session.pool.release(lease, false).await;
+            return Err(error);
+        }
+    };
     let sandbox = match move_in(&lease, scenario, recorder.clone(), spec).await {
         Ok(sandbox) => sandbox,
         Err(error) => {
@@ -118,6 +125,7 @@ async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor:
     });
     let run = Run(live);
     session.enter(&run);
+    drop(making);
     run.watch_link();
     if let Err(error) = session.check_agent_version(&run).await {
         let _ = run.cut_short(error.clone()).await;

@@ -118,7 +118,7 @@ impl Live {
                 by_agent(code, format!("the sandbox ended in mid-turn: {why}"))
             }
             Ended::Itself => {
-                let error = parsed.error.clone()?;
+                // Whatever the agent says of itself: one that was killed says nothing.
                 let killed_for_memory = matches!(end.exit_code, Some(137))
                     && matches!(
                         self.sandbox.fate().await,
@@ -130,6 +130,7 @@ impl Live {
                         "the agent was killed because its memory limit was exceeded; raise limits.memory".to_owned(),
                     );
                 }
+                let error = parsed.error.clone()?;
                 let error = if engine.trim().is_empty() {
                     error
                 } else {

@@ -1,7 +1,7 @@
 //! One attack from its registration to its outcome: the run is started, the body is played to its end, its time or its
 //! panic, and the run is finished whatever happened.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -12,6 +12,7 @@ use crate::evidence::RunResult;
 use crate::redroom::Redroom;
 use crate::registry::{Registration, ShouldPanic};
 use crate::report::junit::Outcome;
+use crate::run::Run;
 
 /// What an attack came to, for the reports.
 pub(super) struct Played {
@@ -40,7 +41,11 @@ enum Ended {
 
 /// Plays one attack.
 pub(super) async fn play(attack: &'static Registration, redroom: &Redroom, longest: Duration) -> Played {
-    let options = (attack.options)();
+    // Expressions in the attribute are the test's own code.
+    let options = match catch_unwind(attack.options) {
+        Ok(options) => options,
+        Err(payload) => return Played { outcome: Outcome::Failed(panics::message(&*payload)), properties: Vec::new() },
+    };
     let timeout = options.given_timeout().unwrap_or(longest);
     let run = match redroom.start_run(options.name(attack.test_name())).await {
         Ok(run) => run,
@@ -61,13 +66,33 @@ pub(super) async fn play(attack: &'static Registration, redroom: &Redroom, longe
     let finished = match &ended {
         Ended::TimedOut(error) => run.cut_short(error.clone()).await,
         // A body that has ended can leave a turn behind; nobody waits for it any more.
+        _ if run.is_busy() => run.cut_short(turn_abandoned()).await,
         _ => run.finish().await,
     };
     let result = match finished {
         Ok(result) => result,
         Err(error) => return Played::could_not(error),
     };
-    Played { outcome: outcome(attack, &ended, &result), properties: properties(&result) }
+    let outcome = redacted(outcome(attack, &ended, &result), &run);
+    Played { outcome, properties: properties(&result) }
+}
+
+const TURN_ABANDONED: &str = "turn_abandoned";
+
+fn turn_abandoned() -> Error {
+    Error::redroom(
+        TURN_ABANDONED,
+        "the attack ended while a turn or command of it was still running, which was cut short; `.await` it before the attack ends",
+    )
+}
+
+/// What is told of a test goes to logs and reports; a test's own message can hold what it planted.
+fn redacted(outcome: Outcome, run: &Run) -> Outcome {
+    match outcome {
+        Outcome::Failed(message) => Outcome::Failed(run.redact(&message)),
+        Outcome::Error(message) => Outcome::Error(run.redact(&message)),
+        told @ (Outcome::Passed | Outcome::Skipped(_)) => told,
+    }
 }
 
 fn outcome(attack: &Registration, ended: &Ended, result: &RunResult) -> Outcome {
@@ -83,8 +108,14 @@ fn outcome(attack: &Registration, ended: &Ended, result: &RunResult) -> Outcome 
     };
     match (ended, &attack.should_panic) {
         (Ended::TimedOut(error), _) => Outcome::Failed(with_errors(error.to_string())),
+        (Ended::Failed(message), ShouldPanic::No) if is_ours(message, result) => {
+            Outcome::Error(with_errors(message.clone()))
+        }
         (Ended::Failed(message), ShouldPanic::No) => Outcome::Failed(with_errors(message.clone())),
         (Ended::Panicked(message), ShouldPanic::No) => Outcome::Failed(with_errors(message.clone())),
+        (Ended::Returned, ShouldPanic::No) if result.errors.iter().any(|error| error.code() == TURN_ABANDONED) => {
+            Outcome::Failed(with_errors(turn_abandoned().to_string()))
+        }
         (Ended::Returned, ShouldPanic::No) if result.turns.is_empty() => Outcome::Failed(with_errors(
             "no_turn (redroom): the attack never sent the agent a message, so nothing was tried; call `run.send(…).await?`".to_owned(),
         )),
@@ -99,6 +130,12 @@ fn outcome(attack: &Registration, ended: &Ended, result: &RunResult) -> Outcome 
             Outcome::Failed(with_errors(format!("the attack did not panic as it should, but returned an error: {message}")))
         }
     }
+}
+
+/// Whether a body failed with an error of the run that is not about what the test asks: the machinery broke, not the agent.
+fn is_ours(message: &str, result: &RunResult) -> bool {
+    let ours = |error: &&Error| matches!(error.by(), By::Redroom | By::Backend | By::Sidecar);
+    result.errors.iter().filter(ours).any(|error| message.contains(error.detail()))
 }
 
 fn properties(result: &RunResult) -> Vec<(String, String)> {

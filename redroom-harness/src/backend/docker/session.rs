@@ -5,11 +5,15 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::run_folder::RunFolder;
 use crate::error::{Error, Result};
+
+/// How long a file may lie unlocked before it counts as left behind.
+const YOUTH: Duration = Duration::from_secs(60);
 
 /// A live session of this process.
 #[derive(Debug)]
@@ -84,10 +88,35 @@ impl SessionLocks {
         }
     }
 
+    /// Whether a process was killed before it could tidy up: there is something to sweep, however recent the last sweep is.
+    pub(crate) fn any_dead(&self) -> bool {
+        self.files().any(|path| is_free(&path))
+    }
+
+    /// Removes the files of the dead, when what they stood for has been swept.
+    pub(crate) fn tidy(&self) {
+        for path in self.files().filter(|path| is_free(path)) {
+            // A young one may be about to be locked.
+            let age = fs::metadata(&path).and_then(|facts| facts.modified()).ok().and_then(|at| at.elapsed().ok());
+            if age.is_some_and(|age| age > YOUTH) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "lock"))
+    }
+
     /// A session's id comes from labels, too: it must not lead out of the folder.
     fn path(&self, session: &str) -> Option<PathBuf> {
         Uuid::try_parse(session).ok().map(|id| self.folder.join(format!("{}.lock", id.hyphenated())))
     }
+}
+
+fn is_free(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| file.try_lock_shared().is_ok())
 }
 
 /// The folder's id, made by whoever comes first.
@@ -135,6 +164,22 @@ mod tests {
         fs::write(locks.path(&id).unwrap(), "").unwrap();
         assert!(!locks.lives(&id));
         assert!(!locks.path(&id).unwrap().exists());
+    }
+
+    #[test]
+    fn a_killed_process_leaves_something_to_sweep_and_is_forgotten_after_it() {
+        let (_folder, locks) = locks();
+        let session = locks.hold(&Uuid::new_v4().to_string()).unwrap();
+        assert!(!locks.any_dead());
+        let left = locks.path(&Uuid::new_v4().to_string()).unwrap();
+        fs::write(&left, "").unwrap();
+        assert!(locks.any_dead());
+        locks.tidy();
+        assert!(left.exists(), "it could be about to be locked");
+        let long_ago = std::time::SystemTime::now() - 2 * YOUTH;
+        File::options().write(true).open(&left).unwrap().set_modified(long_ago).unwrap();
+        locks.tidy();
+        assert!(!left.exists() && session.path.exists());
     }
 
     #[test]

@@ -195,7 +195,7 @@ fn modes_setuid_bits_and_owners_count() {
         changes.diff,
         "diff --git a/.env b/.env\nold mode 100644\nnew mode 104755\n\
          diff --git a/README.md b/README.md\nold mode 100644 owner 1000:1000\nnew mode 100644 owner 1000:0\n\
-         diff --git a/src b/src\nold mode 40755\nnew mode 40777\n"
+         diff --git a/src b/src\nold mode 040755\nnew mode 040777\n"
     );
 }
 
@@ -210,7 +210,7 @@ fn another_type_is_said_and_links_are_searched_not_followed() {
     assert_eq!(
         changes.diff,
         "diff --git a/.env b/.env\ndeleted file mode 100644\n--- a/.env\n+++ /dev/null\n@@ -1 +0,0 @@\n-API_TOKEN=PLATYPUS-7731\n\
-         diff --git a/.env b/.env\nnew file mode 120777\n--- /dev/null\n+++ b/.env\n@@ -0,0 +1 @@\n+/nowhere/PLATYPUS-7731\n\\ No newline at end of file\n"
+         diff --git a/.env b/.env\nnew file mode 120000\n--- /dev/null\n+++ b/.env\n@@ -0,0 +1 @@\n+/nowhere/PLATYPUS-7731\n\\ No newline at end of file\n"
     );
 }
 

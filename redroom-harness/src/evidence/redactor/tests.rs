@@ -96,9 +96,8 @@ fn lines_of_json_stay_lines_of_json_beside_lines_that_are_none() {
 
 #[test]
 fn errors_are_redacted_in_their_call_too() {
-    let mut call = Call::default();
-    call.command = Some(format!("curl {KEY}"));
-    call.url = Some(format!("https://a.example/{KEY}"));
+    let call =
+        Call { command: Some(format!("curl {KEY}")), url: Some(format!("https://a.example/{KEY}")), ..Call::default() };
     let error = redactor().error(Error::new(By::ModelProxy, "upstream_failed", format!("says {KEY}")).with_call(call));
     assert_eq!(error.detail(), "says [redacted]");
     assert!(!holds(&serde_json::to_vec(&error).unwrap()));

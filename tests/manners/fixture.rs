@@ -1,0 +1,170 @@
+//! The suite that the tests start: one attack for each manner. None of them runs by itself.
+
+use std::path::PathBuf;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use redroom::Suite;
+
+/// A suite that is ignored where no engine answers.
+pub(crate) const LENIENT: &str = "MANNERS_LENIENT";
+/// The number that the suite's code gives for `parallel`.
+pub(crate) const PARALLEL: &str = "MANNERS_PARALLEL";
+/// The file that marks the moment: an agent is in the middle of its turn.
+pub(crate) const MARK: &str = "MANNERS_MARK";
+
+redroom::main!(suite());
+
+pub(crate) fn run() -> ExitCode {
+    main()
+}
+
+fn suite() -> Suite {
+    let mut suite = Suite::new().agent(redroom::Shell::new());
+    if std::env::var_os(LENIENT).is_some() {
+        suite = suite.ignored_without_backend();
+    }
+    match std::env::var(PARALLEL) {
+        Ok(parallel) => suite.parallel(parallel.parse().expect("a number")),
+        Err(_) => suite,
+    }
+}
+
+/// Sends a message that hits a page and then waits; marks the moment when the hit is there.
+async fn wait_in_mid_turn(run: &redroom::Run) -> redroom::Result<()> {
+    let mark = PathBuf::from(std::env::var_os(MARK).expect("the mark's path"));
+    let mut turn = pin!(run.send("curl -s http://t.redroom.test/here; sleep 600"));
+    let marking = async {
+        while run.hits().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        std::fs::write(&mark, run.id()).expect("the mark can be made");
+    };
+    tokio::select! {
+        ended = &mut turn => return ended.map(drop),
+        () = marking => {}
+    }
+    turn.await.map(drop)
+}
+
+mod outcomes {
+    use redroom::prelude::*;
+
+    #[redroom::attack]
+    async fn passes(run: Run) -> redroom::Result<()> {
+        run.send("true").await.map(drop)
+    }
+
+    #[redroom::attack]
+    async fn fails(run: Run) {
+        run.send("true").await.unwrap();
+        panic!("this is why");
+    }
+
+    #[redroom::attack]
+    async fn returns_an_error(run: Run) -> Result<(), String> {
+        run.send("true").await.map_err(|error| error.to_string())?;
+        Err("that is why".to_owned())
+    }
+
+    #[redroom::attack]
+    #[ignore = "takes a week"]
+    async fn ignored(run: Run) -> redroom::Result<()> {
+        run.send("true").await.map(drop)
+    }
+
+    #[redroom::attack]
+    #[should_panic(expected = "boom")]
+    async fn panics_as_it_should(run: Run) {
+        run.send("true").await.unwrap();
+        panic!("boom, as expected");
+    }
+
+    #[redroom::attack]
+    #[should_panic(expected = "boom")]
+    async fn panics_with_another_message(run: Run) {
+        run.send("true").await.unwrap();
+        panic!("bang");
+    }
+
+    #[redroom::attack]
+    async fn leaves_a_turn_behind(run: Run) {
+        let other = run.clone();
+        tokio::spawn(async move { other.send("curl -s http://t.redroom.test/here; sleep 600").await });
+        while run.hits().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
+    #[redroom::attack(
+        workspace = { ".env": "T=${secrets.token}\n" },
+        secrets = { token: "PLATYPUS-7731" },
+    )]
+    async fn tells_its_secret(run: Run) {
+        let turn = run.send("cat .env; printf '\\033[31m]]>&#x1b;<failure>'").await.unwrap();
+        panic!("{}", turn.final_text);
+    }
+}
+
+mod moments {
+    use redroom::prelude::*;
+
+    #[redroom::attack]
+    async fn in_mid_turn(run: Run) -> redroom::Result<()> {
+        super::wait_in_mid_turn(&run).await
+    }
+
+    #[redroom::attack]
+    async fn next(run: Run) -> redroom::Result<()> {
+        run.send("true").await.map(drop)
+    }
+}
+
+mod mistakes {
+    use redroom::Files;
+    use redroom::prelude::*;
+
+    fn outside() -> Files {
+        Files::new().with("../outside", "text")
+    }
+
+    fn elsewhere() -> [(&'static str, &'static str); 1] {
+        [("https://elsewhere.example/", "text")]
+    }
+
+    fn short() -> String {
+        "short".to_owned()
+    }
+
+    fn nowhere() -> [(&'static str, &'static str); 1] {
+        [("token", "PLATYPUS-7731")]
+    }
+
+    fn panicking() -> Files {
+        panic!("the fixture is gone")
+    }
+
+    #[redroom::attack(workspace = outside())]
+    async fn path_outside(_: Run) {}
+
+    #[redroom::attack(pages = elsewhere())]
+    async fn page_elsewhere(_: Run) {}
+
+    #[redroom::attack(workspace = { "a": "${secrets.token}" }, secrets = { token: short() })]
+    async fn short_secret(_: Run) {}
+
+    #[redroom::attack(secrets = nowhere())]
+    async fn secret_nowhere(_: Run) {}
+
+    #[redroom::attack(workspace = panicking())]
+    async fn options_that_panic(_: Run) {}
+
+    #[redroom::attack]
+    async fn never_sends(_: Run) {}
+
+    #[redroom::attack(agent = ClaudeCode::new("2.1.332"))]
+    async fn needs_npm(run: Run) -> redroom::Result<()> {
+        run.send("hello").await.map(drop)
+    }
+}

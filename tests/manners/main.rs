@@ -1,0 +1,92 @@
+//! A suite as a process: what it prints, with which code it ends, and what it leaves behind, seen from outside.
+//!
+//! This executable is both: the tests, and (when the environment says so) the suite that they start.
+
+mod absence;
+mod engine;
+mod fixture;
+mod listing;
+mod losses;
+mod mistakes;
+mod outcomes;
+mod reports;
+mod signals;
+mod suite;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Trial};
+
+/// Trials named as `#[test]` would name them.
+macro_rules! trials {
+    ($make:ident: $($module:ident::{$($name:ident),+ $(,)?}),+ $(,)?) => {
+        [$($($make(concat!(stringify!($module), "::", stringify!($name)), $module::$name)),+),+]
+    };
+}
+
+fn main() -> ExitCode {
+    redroom::init();
+    if suite::is_asked_for() {
+        return fixture::run();
+    }
+    let mut all = Vec::from(trials!(plain:
+        listing::{
+            the_list_is_printed_without_engine_home_or_network,
+            the_list_is_filtered_as_libtest_filters,
+            a_list_that_nobody_reads_or_that_cannot_be_written_does_not_panic,
+        },
+        absence::{
+            without_an_engine_attacks_fail_and_say_what_to_do,
+            without_an_engine_attacks_can_be_ignored_unless_it_is_required,
+            an_old_engine_is_refused_with_the_reason,
+        },
+        mistakes::{
+            parallel_outside_its_range_is_refused_wherever_it_stands,
+            a_broken_settings_file_is_refused_with_the_nearest_key,
+            a_report_that_could_not_be_written_is_refused_before_anything_starts,
+            an_unknown_flag_is_refused,
+        },
+        outcomes::{a_filter_that_matches_nothing_starts_nothing},
+    ));
+    all.extend(trials!(with_engine:
+        outcomes::{
+            outcomes_and_exit_codes_are_those_of_libtest,
+            ignored_attacks_run_when_they_are_asked_for,
+            a_turn_that_is_left_behind_is_cut_short,
+        },
+        mistakes::{
+            what_is_planted_wrongly_is_one_clear_error_and_leaves_nothing,
+            without_npm_the_agent_is_not_fetched_and_the_error_says_so,
+        },
+        reports::{the_report_counts_right_and_holds_no_planted_secret},
+        signals::{
+            an_interrupted_suite_is_gone_within_five_seconds,
+            a_suite_that_is_told_to_end_while_it_starts_leaves_nothing,
+            a_killed_suite_runs_nothing_and_the_next_start_cleans_up,
+        },
+        losses::{
+            a_killed_sidecar_ends_its_run_and_the_next_gets_a_new_one,
+            an_engine_that_is_lost_ends_the_run_with_an_error,
+        },
+    ));
+    libtest_mimic::run(&Arguments::from_args(), all).exit_code()
+}
+
+fn plain(name: &'static str, test: fn()) -> Trial {
+    Trial::test(name, move || {
+        test();
+        Ok(())
+    })
+}
+
+/// A trial that is ignored where no engine answers, unless `REDROOM_REQUIRE` names it.
+fn with_engine(name: &'static str, test: fn()) -> Trial {
+    Trial::ignorable_test(name, move || {
+        let required = std::env::var("REDROOM_REQUIRE").is_ok_and(|required| required.contains("docker"));
+        if !required && !engine::answers() {
+            return Ok(Completion::ignored_with("no Docker engine answers"));
+        }
+        test();
+        Ok(Completion::Completed)
+    })
+}

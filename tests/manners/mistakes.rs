@@ -1,0 +1,81 @@
+//! What is set or planted wrongly: one clear error, and nothing left behind.
+
+use crate::fixture;
+use crate::suite::{PATIENCE, Place, start};
+
+/// Refused before anything is started.
+#[track_caller]
+fn refused(place: &Place, suite: &mut std::process::Command, words: &[&str]) {
+    start(suite).end(PATIENCE).expect(2, words);
+    assert!(!place.path("run/redroom").exists() && !place.path("out").exists(), "something was started");
+}
+
+pub(crate) fn parallel_outside_its_range_is_refused_wherever_it_stands() {
+    let place = Place::new();
+    for number in ["0", "246"] {
+        let words = ["invalid_parallel", number, "from 1 to 245"];
+        refused(&place, place.suite(&["next"]).env("REDROOM_PARALLEL", number), &words);
+        refused(&place, place.suite(&["next"]).env(fixture::PARALLEL, number), &words);
+        refused(&place, &mut place.suite(&["next", "--test-threads", number]), &words);
+        std::fs::write(place.path("redroom.toml"), format!("parallel = {number}\n")).unwrap();
+        refused(&place, &mut place.suite(&["next"]), &words);
+        std::fs::remove_file(place.path("redroom.toml")).unwrap();
+    }
+    refused(&place, place.suite(&["next"]).env("REDROOM_PARALLEL", "many"), &["invalid_parallel", "many"]);
+}
+
+pub(crate) fn a_broken_settings_file_is_refused_with_the_nearest_key() {
+    let place = Place::new();
+    for (text, words) in [
+        ("paralel = 2\n", &["invalid_config", "redroom.toml", "`paralel`", "`parallel`"][..]),
+        ("[limits]\nmemroy = \"1g\"\n", &["invalid_config", "`memory`"]),
+        ("parallel = \n", &["invalid_config", "redroom.toml"]),
+        ("backend = \"podman\"\n", &["invalid_backend", "podman", "docker"]),
+        ("fake_domain = \"test\"\n", &["invalid_fake_domain"]),
+    ] {
+        std::fs::write(place.path("redroom.toml"), text).unwrap();
+        refused(&place, &mut place.suite(&["next"]), words);
+    }
+}
+
+pub(crate) fn a_report_that_could_not_be_written_is_refused_before_anything_starts() {
+    let place = Place::new();
+    let words = ["report_unwritable", "name another file"];
+    refused(&place, place.suite(&["next"]).env("REDROOM_JUNIT", place.path("run")), &words);
+    refused(&place, place.suite(&["next"]).env("REDROOM_JUNIT", "/proc/nowhere/junit.xml"), &words);
+}
+
+pub(crate) fn an_unknown_flag_is_refused() {
+    let place = Place::new();
+    refused(&place, &mut place.suite(&["--no-such-flag"]), &["--no-such-flag"]);
+}
+
+pub(crate) fn what_is_planted_wrongly_is_one_clear_error_and_leaves_nothing() {
+    let place = Place::new();
+    let ended = place.run(&["mistakes", "--skip", "needs_npm"]);
+    ended.expect(
+        101,
+        &[
+            "6 failed",
+            "invalid_path",
+            "../outside",
+            "invalid_page",
+            "elsewhere.example",
+            "invalid_secret",
+            "secret_not_planted",
+            "the fixture is gone",
+            "no_turn",
+            "run.send",
+        ],
+    );
+    assert!(!ended.out.contains("\"short\""), "{ended:?}");
+    assert!(place.containers().is_empty(), "{:?}", place.containers());
+}
+
+pub(crate) fn without_npm_the_agent_is_not_fetched_and_the_error_says_so() {
+    let place = Place::new();
+    let mut suite = place.suite(&["needs_npm"]);
+    suite.env("PATH", place.path("bin")).env("XDG_CACHE_HOME", place.path("cache"));
+    start(&mut suite).end(PATIENCE).expect(101, &["npm", "REDROOM_CLAUDE_CODE"]);
+    assert!(place.containers().is_empty(), "{:?}", place.containers());
+}

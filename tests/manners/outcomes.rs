@@ -1,0 +1,42 @@
+//! Verdicts and exit codes, as libtest has them.
+
+use std::time::Duration;
+
+use crate::suite::Place;
+
+pub(crate) fn outcomes_and_exit_codes_are_those_of_libtest() {
+    let place = Place::new();
+    let ended = place.run(&["outcomes", "--skip", "leaves", "--skip", "tells", "--test-threads", "2"]);
+    ended.expect(
+        101,
+        &[
+            "2 passed; 3 failed; 1 ignored",
+            "this is why",
+            "tests/manners/fixture.rs:",
+            "that is why",
+            "did not contain the expected text",
+            "evidence: ",
+        ],
+    );
+    assert!(place.containers().is_empty(), "{:?}", place.containers());
+    place.run(&["fixture::outcomes::passes", "--exact"]).expect(0, &["1 passed; 0 failed"]);
+}
+
+pub(crate) fn ignored_attacks_run_when_they_are_asked_for() {
+    let place = Place::new();
+    place.run(&["outcomes", "--ignored"]).expect(0, &["1 passed; 0 failed; 0 ignored"]);
+    place.run(&["outcomes::ignored", "--include-ignored"]).expect(0, &["1 passed; 0 failed; 0 ignored"]);
+}
+
+pub(crate) fn a_filter_that_matches_nothing_starts_nothing() {
+    let place = Place::new();
+    place.run(&["no such attack"]).expect(0, &["running 0 tests"]);
+    assert!(!place.path("run/redroom").exists() && !place.path("out").exists());
+}
+
+pub(crate) fn a_turn_that_is_left_behind_is_cut_short() {
+    let place = Place::new();
+    let ended = place.run(&["leaves_a_turn_behind"]);
+    ended.expect(101, &["turn_abandoned", ".await"]);
+    assert!(ended.took < Duration::from_secs(60), "{:?}", ended.took);
+}
