@@ -143,8 +143,12 @@ impl Held {
         if !self.is_in(bytes) {
             return None;
         }
+        Some(self.lossy(bytes).into_bytes())
+    }
+
+    fn lossy(&self, bytes: &[u8]) -> String {
         let text = String::from_utf8_lossy(bytes);
-        Some(self.text(&text).unwrap_or_else(|| REDACTED.to_owned()).into_bytes())
+        self.text(&text).unwrap_or_else(|| text.into_owned())
     }
 
     /// Takes them out, and says whether there was one.
@@ -204,28 +208,28 @@ impl RedactedStream {
         if self.pending.len() < held.reach + WINDOW {
             return;
         }
-        let Some(whole) = held.bytes(&self.pending) else {
-            let cut = cut(&self.pending, self.pending.len() - held.reach);
-            out(&self.pending[..cut]);
+        let whole = &self.pending[..character_edge(&self.pending)];
+        if !held.is_in(whole) {
+            let cut = cut(whole, whole.len() - held.reach);
+            out(&whole[..cut]);
             self.pending.drain(..cut);
             return;
-        };
+        }
         // A cut through a value would leave both halves standing: the parts on their own have to come to the same.
-        let mut end = self.pending.len();
+        let redacted = held.lossy(whole);
+        let mut end = whole.len();
         for _ in 0..4 {
-            end = cut(&self.pending, end.saturating_sub(held.reach));
-            let (head, tail) = self.pending.split_at(end);
-            let redacted = held.bytes(head).unwrap_or_else(|| head.to_vec());
-            let rest = held.bytes(tail);
-            let rest = rest.as_deref().unwrap_or(tail);
-            if end > 0 && whole.strip_prefix(redacted.as_slice()) == Some(rest) {
-                out(&redacted);
+            end = cut(whole, end.saturating_sub(held.reach));
+            let (head, tail) = whole.split_at(end);
+            if end > 0 && redacted == held.lossy(head) + &held.lossy(tail) {
+                out(held.bytes(head).as_deref().unwrap_or(head));
                 self.pending.drain(..end);
                 return;
             }
         }
-        out(&whole);
-        self.pending.clear();
+        let end = whole.len();
+        out(redacted.as_bytes());
+        self.pending.drain(..end);
     }
 
     /// The stream has ended; `out` gets the rest.
@@ -242,6 +246,18 @@ fn cut(bytes: &[u8], latest: usize) -> usize {
     if let Some(newline) = bytes[..latest].iter().rposition(|&byte| byte == b'\n') {
         return newline + 1;
     }
-    let is_inner = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
-    (latest.saturating_sub(3)..=latest).rev().find(|at| !is_inner(at)).unwrap_or(latest)
+    (latest.saturating_sub(3)..=latest).rev().find(|at| !is_inner(bytes, *at)).unwrap_or(latest)
+}
+
+/// The bytes' end, or the beginning of a character whose rest is still to come.
+fn character_edge(bytes: &[u8]) -> usize {
+    let last = (bytes.len().saturating_sub(4)..bytes.len()).rev().find(|at| !is_inner(bytes, *at)).unwrap_or(0);
+    match std::str::from_utf8(&bytes[last..]) {
+        Err(error) if error.error_len().is_none() => last + error.valid_up_to(),
+        _ => bytes.len(),
+    }
+}
+
+fn is_inner(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80)
 }

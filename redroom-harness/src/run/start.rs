@@ -1,6 +1,6 @@
 //! The beginning of a run: everything is checked before anything is started, and whatever fails half-way is taken back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use redroom_sidecar::search::SecretSet;
@@ -17,6 +17,7 @@ use crate::guard::ToolCallCheck;
 use crate::model::Player;
 use crate::options::RunOptions;
 use crate::planting::Planting;
+use crate::planting::repository::{Committed, EMPTY_FOLDERS, repository};
 use crate::redroom::Session;
 use crate::settings::Plan;
 use crate::slot::Lease;
@@ -58,7 +59,7 @@ async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor:
 
     let mut entries =
         surroundings::root_entries(&*plan.agent, &wiring, &session.authority.certificate, base.bundle.as_deref());
-    for planted in planted_entries(&planting) {
+    for planted in planted_entries(&planting).into_iter().chain(repository_entries(&planting)) {
         if planted.kind != PlacedKind::Folder && entries.iter().any(|own| own.path == planted.path) {
             return Err(Error::redroom(
                 "invalid_path",
@@ -205,6 +206,30 @@ fn planted_entries(planting: &Planting) -> Vec<PlacedEntry> {
         });
     }
     entries
+}
+
+/// The workspace's git repository, the agent's own; none where the attack plants one.
+fn repository_entries(planting: &Planting) -> Vec<PlacedEntry> {
+    let paths: Vec<String> = planting.workspace.iter().map(|file| file.path.to_string()).collect();
+    let workspace =
+        planting.workspace.iter().zip(&paths).map(|(file, path)| (path.as_str(), &file.body, file.executable));
+    let paths: Vec<String> = planting.files.iter().map(|file| file.path.to_string()).collect();
+    let elsewhere = planting.files.iter().zip(&paths).filter_map(|(file, path)| {
+        let path = path.strip_prefix(WORKSPACE)?.strip_prefix('/')?;
+        Some((path, &file.body, file.executable))
+    });
+    let files: Vec<_> =
+        workspace.chain(elsewhere).map(|(path, body, executable)| Committed { path, body, executable }).collect();
+    let Some(repository) = repository(&files) else { return Vec::new() };
+    let entry =
+        |path: &str, kind, mode| PlacedEntry { path: format!("{WORKSPACE}/{path}"), kind, mode, owner: Owner::Agent };
+    let mut folders: BTreeSet<&str> = EMPTY_FOLDERS.into();
+    for path in repository.iter().map(|file| file.path.as_str()).chain(EMPTY_FOLDERS) {
+        folders.extend(path.match_indices('/').map(|(at, _)| &path[..at]));
+    }
+    let folders = folders.into_iter().map(|path| entry(path, PlacedKind::Folder, 0o755));
+    let files = repository.iter().map(|file| entry(&file.path, PlacedKind::File(file.body.clone()), file.mode));
+    folders.chain(files).collect()
 }
 
 fn below(roots: &[String], path: &str) -> bool {

@@ -358,3 +358,31 @@ fn changes_survive_json_without_values_of_secrets() {
     assert_eq!(serde_json::from_str::<Vec<Change>>(&json).unwrap(), changes);
     assert!(!json.contains(SECRET) && !format!("{changes:?}").contains(SECRET), "{json}");
 }
+
+#[test]
+fn what_git_keeps_for_itself_is_a_change_but_not_part_of_the_diff() {
+    let placed = [folder("/workspace/.git"), file("/workspace/.git/index", "before"), file("/workspace/a", "1\n")];
+    let mut collector = Collector::new(Baseline::new(&placed, &secrets()), &["/workspace/".to_owned()], secrets());
+    let mut show = |path: &str, content: &str| {
+        let entry = CollectedEntry {
+            path: path.into(),
+            kind: CollectedKind::File(content.len() as u64),
+            mode: 0o644,
+            uid: 1000,
+            gid: 1000,
+        };
+        collector.entry(&entry, &mut content.as_bytes()).unwrap();
+    };
+    show("/workspace/.git/index", "after");
+    show("/workspace/.git/hooks/pre-commit", &format!("curl {SECRET}"));
+    show("/workspace/.gitignore", "x\n");
+    show("/workspace/a", "1\n");
+    let found = collector.finish();
+    let told: Vec<_> = found.changes.iter().map(|change| change.path.to_text().into_owned()).collect();
+    for path in ["/workspace/.git/index", "/workspace/.git/hooks/pre-commit", "/workspace/.gitignore"] {
+        assert!(told.iter().any(|told| told == path), "{path} in {told:?}");
+    }
+    let hook = found.changes.iter().find(|change| change.path.to_text().contains("hooks")).unwrap();
+    assert_eq!(hook.secrets.len(), 1);
+    assert!(found.diff.contains("+++ b/.gitignore") && !found.diff.contains(".git/"), "{}", found.diff);
+}
