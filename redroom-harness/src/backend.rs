@@ -8,7 +8,7 @@ pub mod docker;
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,14 +41,13 @@ pub(crate) async fn choose(choice: BackendChoice) -> Result<Arc<dyn Backend>> {
              `main`, or let `redroom::main!()` write `main`",
         ));
     }
-    let executable = std::env::current_exe().map_err(|error| {
-        Error::new(By::Sidecar, "sidecar_unavailable", format!("the running program cannot be found: {error}"))
-    })?;
+    // Also there after the file has been built anew under the running program.
+    let executable = Path::new("/proc/self/exe");
     let why = match choice {
         BackendChoice::Docker => "asked for",
         BackendChoice::Auto => "an engine answers",
     };
-    Ok(Arc::new(docker::Docker::connect(&executable, why).await?))
+    Ok(Arc::new(docker::Docker::connect(executable, why).await?))
 }
 
 /// What runs sandboxes.
