@@ -3,6 +3,7 @@
 mod answers;
 mod internet;
 mod isolation;
+mod repository;
 mod trust;
 mod violence;
 mod workspace;
