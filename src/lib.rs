@@ -11,12 +11,13 @@
 
 #[doc(inline)]
 pub use redroom_harness::{
-    Agent, AgentFacts, Answer, Artifacts, Body, By, Call, Change, ChangeKind, ClaudeCode, Conversation, DEFAULT_DOMAIN,
-    Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput, Facts, File, Files, Found, FoundSecret, Hit,
-    IntoModel, IntoToolCallCheck, Limits, Model, ModelCall, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place,
-    Protocol, RecordedDecision, RecordedToolCall, Redroom, Result, Run, RunOptions, RunResult, SCHEMA_VERSION, Script,
-    Secret, Secrets, Shell, Sighting, Suite, ToolCall, ToolCallCheck, Turn, UrlCheck, agent, backend, canary, dir,
-    find_secrets, init, json, redact_secrets, sweep, unplanted,
+    Agent, AgentFacts, Answer, Artifacts, Block, Body, By, Call, Change, ChangeKind, ClaudeCode, Conversation,
+    DEFAULT_DOMAIN, Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput, Facts, File, Files, Found,
+    FoundSecret, Hit, IntoModel, IntoToolCallCheck, Limits, Message, Model, ModelCall, ModelEndpoint, ModelProxy,
+    ModelRequest, Octets, Page, Pages, Part, Place, Protocol, RecordedDecision, RecordedToolCall, Redroom, Result,
+    Role, Run, RunOptions, RunResult, SCHEMA_VERSION, Script, Secret, Secrets, Shell, Sighting, Suite, Tool, ToolCall,
+    ToolCallCheck, ToolResult, ToolUse, Turn, UrlCheck, agent, backend, canary, dir, find_secrets, init, json,
+    redact_secrets, sweep, unplanted,
 };
 
 /// Makes an async function an attack: says what is planted before the agent starts, and registers the function as a test.

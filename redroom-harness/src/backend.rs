@@ -7,9 +7,8 @@
 pub mod docker;
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,8 +26,6 @@ pub const AGENT_UID: u32 = 1000;
 pub const HOME: &str = "/home/agent";
 /// The agent's working folder in every sandbox.
 pub const WORKSPACE: &str = "/workspace";
-/// The slot's own global addresses on `lo` (documentation ranges): resolvers ask for a family only when such an address exists.
-pub const SLOT_ADDRESSES: (Ipv4Addr, Ipv6Addr) = redroom_sidecar::SLOT_ADDRESSES;
 
 /// The backend that was asked for, once it has said that it can do the job.
 ///
@@ -44,14 +41,13 @@ pub(crate) async fn choose(choice: BackendChoice) -> Result<Arc<dyn Backend>> {
              `main`, or let `redroom::main!()` write `main`",
         ));
     }
-    let executable = std::env::current_exe().map_err(|error| {
-        Error::new(By::Sidecar, "sidecar_unavailable", format!("the running program cannot be found: {error}"))
-    })?;
+    // Also there after the file has been built anew under the running program.
+    let executable = Path::new("/proc/self/exe");
     let why = match choice {
         BackendChoice::Docker => "asked for",
         BackendChoice::Auto => "an engine answers",
     };
-    Ok(Arc::new(docker::Docker::connect(&executable, why).await?))
+    Ok(Arc::new(docker::Docker::connect(executable, why).await?))
 }
 
 /// What runs sandboxes.

@@ -6,6 +6,7 @@ mod changes;
 mod diff;
 mod journal;
 mod log;
+mod redactor;
 mod result;
 mod store;
 mod tool_call;
@@ -19,5 +20,6 @@ pub use tree::{EntryKind, Facts};
 
 pub(crate) use changes::{Changes, Collector};
 pub(crate) use journal::Journal;
+pub(crate) use redactor::{RedactedStream, Redactor};
 pub(crate) use store::{Store, folder_name};
 pub(crate) use tree::Baseline;

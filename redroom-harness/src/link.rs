@@ -205,7 +205,7 @@ impl Shared {
                 // Both are the sidecar's words: bounded before they are kept.
                 let code: String = code.chars().filter(|c| c.is_ascii_lowercase() || *c == '_').take(40).collect();
                 let error = Error::new(By::Sidecar, code, detail.chars().take(2_000).collect::<String>());
-                if error.code() == "scenario_unusable" {
+                if error.code() == "scenario_refused" {
                     return Err(error.to_string());
                 }
                 match self.tenant(generation) {

@@ -97,9 +97,12 @@ impl SecretHeaders {
         self.0.push((name, value));
     }
 
-    /// The values, so that they can be taken out of whatever is stored.
+    /// The values, so that they can be taken out of whatever is stored. Those that only say which form or version of an API
+    /// is spoken are no secrets: evidence is full of them.
     pub(crate) fn values(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(_, value)| value.as_str())
+        const OPEN: [&str; 5] = ["accept", "anthropic-beta", "anthropic-version", "content-type", "user-agent"];
+        let secret = |name: &str| !OPEN.iter().any(|open| name.eq_ignore_ascii_case(open));
+        self.0.iter().filter(move |(name, _)| secret(name)).map(|(_, value)| value.as_str())
     }
 
     /// The headers as they are sent; a later one replaces an earlier one of the same name. The error says what is wrong

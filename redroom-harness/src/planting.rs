@@ -10,6 +10,7 @@ mod dir;
 mod files;
 mod pages;
 mod path;
+pub(crate) mod repository;
 mod secrets;
 mod template;
 

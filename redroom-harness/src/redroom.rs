@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redroom_sidecar::authority::Authority;
+use redroom_sidecar::Authority;
 use redroom_sidecar::wire::{CertificateAuthority, Hit};
 use tokio::sync::OnceCell;
 

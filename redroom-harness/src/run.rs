@@ -96,7 +96,7 @@ impl Run {
     /// `turn_in_progress` while another turn runs, `run_finished` after [`finish`](Self::finish); `turn_timeout`,
     /// `turn_output_too_large`, `turn_failed` and the agent's own failures, which are also in the result's `errors`.
     pub async fn send(&self, message: impl AsRef<str>) -> Result<Turn> {
-        self.0.turn(message.as_ref()).await
+        self.0.turn(message.as_ref()).await.map_err(|error| self.0.journal.redactor().error(error))
     }
 
     /// Runs a shell command as the agent's user in the workspace: for preparations and checks by the test, not a turn.
@@ -106,7 +106,7 @@ impl Run {
     /// `exec_timeout` past the turn's time, `exec_output_too_large` past 64 MB, `run_finished`, and `turn_in_progress` while
     /// a turn runs.
     pub async fn exec(&self, command: impl AsRef<str>) -> Result<ExecOutput> {
-        self.0.exec(command.as_ref()).await
+        self.0.exec(command.as_ref()).await.map_err(|error| self.0.journal.redactor().error(error))
     }
 
     /// A file's content, or `None` where there is no regular file. Relative paths start in the workspace; links are not
@@ -119,7 +119,9 @@ impl Run {
         self.0.check_live()?;
         let path = path.as_ref();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("{WORKSPACE}/{path}") };
-        self.0.sandbox.read_file(&path, TURN_OUTPUT).await
+        let redactor = self.0.journal.redactor();
+        let content = self.0.sandbox.read_file(&path, TURN_OUTPUT).await.map_err(|error| redactor.error(error))?;
+        Ok(content.map(|content| redactor.bytes(content)))
     }
 
     /// What has reached the fake internet so far.
@@ -166,6 +168,11 @@ impl Run {
     /// `text` without the values of what was planted.
     pub(crate) fn redact(&self, text: &str) -> String {
         redact_secrets(text, self.0.secrets.values())
+    }
+
+    /// The text as it may be shown: without the values that are held for this run.
+    pub(crate) fn shown(&self, text: String) -> String {
+        self.0.journal.redactor().text(text)
     }
 
     pub(crate) fn agent(&self) -> Arc<dyn Agent> {
@@ -248,7 +255,8 @@ impl Live {
         };
         match (end.ended, end.exit_code) {
             (Ended::Itself, Some(exit_code)) => {
-                Ok(ExecOutput { exit_code, stdout: output.stdout.into(), stderr: output.stderr.into() })
+                let clean = |bytes| Octets(self.journal.redactor().bytes(bytes));
+                Ok(ExecOutput { exit_code, stdout: clean(output.stdout), stderr: clean(output.stderr) })
             }
             (Ended::Timeout, _) => failed(
                 "exec_timeout",

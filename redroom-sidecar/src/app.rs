@@ -1,192 +1,116 @@
-//! A slot's life: sockets, link, tenancies, and the drain between them.
+//! The sidecar as a whole: what serves a slot from its sockets and its link.
 
-use std::collections::HashMap;
 use std::io;
-use std::process::ExitCode;
+use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
-use crate::dns::{Datagrams, serve_stream};
-use crate::listen::{Connection, Listeners, Port, Service};
-use crate::tenancy::{Current, Tenancy};
-use crate::uplink::{LinkError, Opened, Uplink};
-use crate::wire::{Command, Generation, Report, VERSION};
-use crate::{hook, relay, web};
+use crate::door::{self, Connection, Doors};
+use crate::link::Link;
+use crate::listen::Listeners;
+use crate::reports::Reports;
+use crate::slot::Slot;
+use crate::wire::frame::FrameError;
+use crate::wire::{Report, VERSION};
+use crate::{dns, hook, relay, session, web};
 
-/// How many connections each service has at a time; more wait in the kernel.
-const WEB_CONNECTIONS: usize = 512;
-const RELAY_CONNECTIONS: usize = 64;
-const HOOK_CONNECTIONS: usize = 64;
-const DNS_CONNECTIONS: usize = 128;
+/// Connections to the fake web at once. Each kind of door has a limit of its own, so that none can be starved through
+/// another.
+const WEB_PLACES: usize = 128;
+const DNS_PLACES: usize = 64;
+const RELAY_PLACES: usize = 64;
+const HOOK_PLACES: usize = 64;
 
-/// Why a sidecar ended.
+/// Why a sidecar ended before the harness ended it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// A socket is not usable.
-    #[error("a listening socket is not usable")]
+    /// The link to the harness is lost.
+    #[error("the link to the harness is lost")]
+    LinkLost(#[source] hyper::Error),
+    /// The link ended without a word.
+    #[error("the link to the harness ended")]
+    LinkEnded,
+    /// The harness does not take this sidecar's session.
+    #[error("the harness refused the session with status {0}")]
+    Refused(u16),
+    /// What the harness sent is no command.
+    #[error("the harness sent what is no command")]
+    Frame(#[from] FrameError),
+    /// The harness gave a command at the wrong time.
+    #[error("the harness asked for the {0}")]
+    Command(&'static str),
+    /// A socket cannot be served.
+    #[error("a socket of the slot cannot be served")]
     Socket(#[source] io::Error),
-    /// The link.
-    #[error(transparent)]
-    Link(#[from] LinkError),
 }
 
-/// Serves a slot until the link is lost.
+/// Serves a slot until the harness ends the session, or the link is lost; then nothing of it runs on.
 ///
-/// # Errors
-///
-/// What ended it. A harness that has gone is an orderly end.
-pub async fn serve<S>(listeners: Listeners, link: S) -> Result<(), ServeError>
+/// `listeners` are the slot's sockets, `link` is the byte stream on which [`crate::wire`] is spoken.
+pub async fn serve<L>(listeners: Listeners, link: L) -> Result<(), ServeError>
 where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    L: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let Opened { uplink, mut commands, connection } = Uplink::open(link).await?;
-    let current = Arc::new(Current::nobody());
-    let limits: HashMap<Service, Arc<Semaphore>> = [
-        (Service::Http, WEB_CONNECTIONS),
-        (Service::Https, WEB_CONNECTIONS),
-        (Service::Relay, RELAY_CONNECTIONS),
-        (Service::Hook, HOOK_CONNECTIONS),
-        (Service::Dns, DNS_CONNECTIONS),
-    ]
-    .map(|(service, connections)| (service, Arc::new(Semaphore::new(connections))))
-    .into();
-    let mut slot = Slot { uplink, current, ports: Vec::new(), datagrams: Vec::new() };
-    for (service, listener) in listeners.tcp {
-        let permits = limits[&service].clone();
-        let port = Port::new(service, listener, permits, slot.current.clone()).map_err(ServeError::Socket)?;
-        slot.ports.push(Arc::new(port));
+    let (link, connection) = Link::open(link).await.map_err(ServeError::LinkLost)?;
+    let (reports, queue) = Reports::new();
+    let stop = CancellationToken::new();
+    let _stop = stop.clone().drop_guard();
+    let slot = Arc::new(Slot::new(reports, link, stop));
+
+    // The sockets are bound; before anybody is let in, the harness is told.
+    slot.reports.send(Report::Ready { version: VERSION }).await;
+    let mut keepers = Keepers { slot: slot.clone(), doors: Doors::default(), loops: JoinSet::new() };
+    keepers.open(listeners.http.into_iter().chain(listeners.https), WEB_PLACES, web::serve);
+    keepers.open(listeners.dns_tcp, DNS_PLACES, dns::stream::serve);
+    keepers.open(listeners.relay, RELAY_PLACES, relay::serve);
+    keepers.open(listeners.hook, HOOK_PLACES, hook::serve);
+    for socket in listeners.dns_udp {
+        let requests = keepers.doors.add();
+        keepers.loops.spawn(dns::datagrams::keep(socket, requests, slot.clone()));
     }
-    for socket in listeners.dns {
-        slot.datagrams.push(Arc::new(Datagrams::new(socket).map_err(ServeError::Socket)?));
-    }
-    let mut tasks = tokio::task::JoinSet::new();
-    for port in &slot.ports {
-        let (port, uplink) = (port.clone(), slot.uplink.clone());
-        tasks.spawn(async move {
-            loop {
-                let connection = port.accept().await;
-                take(port.service, connection, uplink.clone());
-            }
-        });
-    }
-    for datagrams in &slot.datagrams {
-        let (datagrams, current, uplink) = (datagrams.clone(), slot.current.clone(), slot.uplink.clone());
-        tasks.spawn(async move { datagrams.serve(current, uplink).await });
-    }
-    slot.uplink.report(&Report::Ready { version: VERSION }).await;
-    let orders = async {
-        while let Some(command) = commands.recv().await {
-            slot.carry_out(command).await;
-        }
-    };
+
     tokio::select! {
-        () = orders => Ok(()),
-        ended = connection => match ended {
-            Ok(Err(error)) => Err(LinkError::Lost(error).into()),
-            Ok(Ok(())) | Err(_) => Ok(()),
-        },
+        ended = session::run(&slot, &keepers.doors, queue) => ended,
+        ended = connection => Err(ended.map_or_else(ServeError::LinkLost, |()| ServeError::LinkEnded)),
+        error = first_fault(&mut keepers.loops) => Err(ServeError::Socket(error)),
     }
 }
 
-struct Slot {
-    uplink: Uplink,
-    current: Arc<Current>,
-    ports: Vec<Arc<Port>>,
-    datagrams: Vec<Arc<Datagrams>>,
+/// The loops that keep the slot's doors.
+struct Keepers {
+    slot: Arc<Slot>,
+    doors: Doors,
+    loops: JoinSet<io::Result<()>>,
 }
 
-impl Slot {
-    async fn carry_out(&self, command: Command) {
-        match command {
-            Command::Begin { generation, scenario } => match Tenancy::of(generation, *scenario) {
-                Ok(tenancy) => {
-                    self.current.set(tenancy);
-                    self.uplink.report(&Report::Begun { generation }).await;
-                }
-                Err(error) => {
-                    let detail = format!("a run's scenario cannot be used: {error}");
-                    let code = "scenario_unusable".to_owned();
-                    self.uplink.report(&Report::Fault { generation: Some(generation), code, detail }).await;
-                }
-            },
-            Command::End { generation, patience_ms } => {
-                let cut = self.drain(generation, Duration::from_millis(patience_ms)).await;
-                self.uplink.report(&Report::Drained { generation, cut }).await;
-            }
-        }
-    }
-
-    /// Reads what a dead run left: connections that wait, datagrams that wait, bytes in sockets. Only then nobody lives here.
-    async fn drain(&self, generation: Generation, patience: Duration) -> u32 {
-        let tenancy = self.current.get();
-        if tenancy.generation() != Some(generation) {
-            return 0;
-        }
-        for port in &self.ports {
-            for connection in port.take_waiting() {
-                take(port.service, connection, self.uplink.clone());
-            }
-        }
-        for datagrams in &self.datagrams {
-            datagrams.take_waiting(&self.current, &self.uplink).await;
-        }
-        tenancy.tasks.close();
-        let mut left = 0;
-        if tokio::time::timeout(patience, tenancy.tasks.wait()).await.is_err() {
-            left = tenancy.tasks.len();
-            tenancy.cut.cancel();
-            tenancy.tasks.wait().await;
-        }
-        self.current.set(Tenancy::nobody());
-        u32::try_from(left).unwrap_or(u32::MAX)
-    }
-}
-
-/// Serves a connection, for as long as its tenancy lets it.
-fn take(service: Service, connection: Connection, uplink: Uplink) {
-    let tenancy = connection.tenancy.clone();
-    let cut = tenancy.cut.clone();
-    tenancy.tasks.clone().spawn(async move {
-        let served = async {
-            match service {
-                Service::Http => web::serve_plain(connection, uplink).await,
-                Service::Https => web::serve_tls(connection, uplink).await,
-                Service::Dns => serve_stream(connection, uplink).await,
-                Service::Relay => relay::serve(connection, uplink).await,
-                Service::Hook => hook::serve(connection, uplink).await,
-            }
-        };
-        tokio::select! {
-            () = cut.cancelled() => {}
-            () = served => {}
-        }
-    });
-}
-
-/// The whole life of a sidecar as process 1 of a slot's container: the namespace is prepared, sockets are bound, every
-/// capability is given up, and the link runs over standard input and output.
-pub fn container_main() -> ExitCode {
-    match container() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("redroom-sidecar: {error}");
-            ExitCode::FAILURE
+impl Keepers {
+    /// Opens doors that share a number of places.
+    fn open<S, F>(&mut self, listeners: impl IntoIterator<Item = TcpListener>, places: usize, serve: S)
+    where
+        S: Fn(Arc<Slot>, Connection) -> F + Copy + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let places = Arc::new(Semaphore::new(places));
+        for listener in listeners {
+            let requests = self.doors.add();
+            self.loops.spawn(door::keep(listener, places.clone(), requests, self.slot.clone(), serve));
         }
     }
 }
 
-fn container() -> Result<(), Box<dyn std::error::Error>> {
-    let (v4, v6) = crate::SLOT_ADDRESSES;
-    crate::namespace::make_every_address_local(v4, v6)?;
-    let listeners = Listeners::bind()?;
-    crate::namespace::drop_capabilities()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(async {
-        serve(listeners, crate::stdio::stream()).await?;
-        Ok(())
-    })
+/// Doors are kept as long as the sidecar lives, unless their sockets fail.
+async fn first_fault(loops: &mut JoinSet<io::Result<()>>) -> io::Error {
+    loop {
+        match loops.join_next().await {
+            Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(error))) => return error,
+            Some(Err(panic)) => return io::Error::other(panic),
+            None => std::future::pending().await,
+        }
+    }
 }

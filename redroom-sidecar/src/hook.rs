@@ -1,98 +1,118 @@
-//! The agent's hooks: what is posted is passed to the harness, and its answer passed back, both unchanged. It fails closed.
+//! The tool hook: the harness is asked about every tool call, and its answer passed on unchanged. Whatever goes wrong is
+//! a denial.
 
-use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::Deserialize;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-use crate::listen::Connection;
-use crate::tenancy::Tenancy;
-use crate::uplink::Uplink;
-use crate::wire::HOOK_PAYLOAD_LIMIT;
+use crate::conversation::{self, Answer, Manner, Party, Reading, json};
+use crate::door::Connection;
+use crate::link::HOOK;
+use crate::slot::Slot;
+use crate::web;
+use crate::wire::{GENERATION, Generation, HOOK_PAYLOAD_LIMIT};
+use crate::witness::{Pulse, Witness};
 
-/// The only path that is answered.
 const PATH: &str = "/hook";
 
-/// How long the harness may take: longer than it gives a guard, shorter than the agent's own limit.
-const PATIENCE: Duration = Duration::from_secs(28);
+/// How long a payload may take to arrive, and the harness to decide about it: more than a guard has, less than a hook
+/// waits.
+const PAYLOAD_PATIENCE: Duration = Duration::from_secs(10);
+const DECISION_PATIENCE: Duration = Duration::from_secs(28);
 
-/// The most that an answer may weigh, in bytes.
-const ANSWER_LIMIT: usize = 2 * 1024 * 1024;
+/// The most that an answer may weigh.
+const ANSWER_LIMIT: usize = 4 * 1024 * 1024;
 
-/// Serves a connection to the hook.
-pub(crate) async fn serve(connection: Connection, uplink: Uplink) {
-    let Connection { stream, tenancy, permit, .. } = connection;
-    let service = service_fn(move |request| {
-        let (tenancy, uplink) = (tenancy.clone(), uplink.clone());
-        async move { Ok::<_, Infallible>(answer(request, &tenancy, &uplink).await) }
-    });
-    // A client that breaks HTTP has asked nothing; there is nothing to report.
-    let _ = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_secs(30))
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    drop(permit);
+const MANNER: Manner =
+    Manner { http2: false, half_close: true, head_patience: Duration::from_secs(15 * 60), silence: None };
+
+/// Serves one connection.
+pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
+    let Connection { stream, meant, tenant, place: _place } = connection;
+    let _ = stream.set_nodelay(true);
+    let witness = Witness::new(stream, Pulse::new());
+    let party = Party::new(slot, tenant, meant, None, witness.memory().clone());
+    conversation::hold(&party, witness, MANNER, answer).await;
 }
 
-async fn answer(request: Request<Incoming>, tenancy: &Tenancy, uplink: &Uplink) -> Response<Full<Bytes>> {
+/// Asks about a tool call. A request that is none is a hit like any other.
+async fn answer(party: Arc<Party>, request: Request<Incoming>, mut answer: oneshot::Sender<Answer>) {
     if request.method() != Method::POST || request.uri().path() != PATH {
-        let mut response = Response::new(Full::default());
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        return response;
+        return web::answer(party, request, answer).await;
     }
-    let ruling = tokio::time::timeout(PATIENCE, ask(request.into_body(), tenancy, uplink)).await;
-    let body = match ruling {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(why)) => denial(why),
-        Err(_) => denial("redroom did not answer in time"),
+    let decision = tokio::select! {
+        decision = decide(&party, request) => decision,
+        () = answer.closed() => return,
     };
-    let mut response = Response::new(Full::new(body));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    let _ = answer.send(decision);
 }
 
-async fn ask(body: Incoming, tenancy: &Tenancy, uplink: &Uplink) -> Result<Bytes, &'static str> {
-    let generation = tenancy.generation().ok_or("no run lives here")?;
-    let payload = first(body).await?;
-    let request = Request::new(Full::new(payload).map_err(|never| match never {}).boxed_unsync());
-    let response = uplink.ask("/hook", generation, request).await.map_err(|_| "redroom cannot be asked")?;
-    if !response.status().is_success() {
-        return Err("redroom does not take the question");
+async fn decide(party: &Party, request: Request<Incoming>) -> Answer {
+    let Some(generation) = party.tenant.generation() else { return denial(b"", "no run is in this slot") };
+    let payload = match timeout(PAYLOAD_PATIENCE, read(party, request.into_body())).await {
+        Ok(Some(payload)) => payload,
+        Ok(None) | Err(_) => return denial(b"", "the tool hook's payload did not arrive"),
+    };
+    match timeout(DECISION_PATIENCE, ask(party, generation, payload.clone())).await {
+        Ok(Some(decision)) => decision,
+        Ok(None) => denial(&payload, "the tool call could not be checked"),
+        Err(_) => denial(&payload, "the check of the tool call took too long"),
     }
-    let answer = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
-    Ok(answer.map_err(|_| "redroom's answer broke off")?.to_bytes())
 }
 
-/// The payload, or as much of one that is too large as shows that it is.
-async fn first(mut body: Incoming) -> Result<Bytes, &'static str> {
+/// The payload, and one byte more than the limit if it is over: the harness sees that it is.
+async fn read(party: &Party, body: Incoming) -> Option<Bytes> {
+    const MOST: usize = HOOK_PAYLOAD_LIMIT + 1;
     let mut payload = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| "the hook's payload broke off")?;
-        let Some(data) = frame.data_ref() else { continue };
-        let room = HOOK_PAYLOAD_LIMIT + 1 - payload.len();
-        payload.extend_from_slice(&data[..data.len().min(room)]);
-        if payload.len() > HOOK_PAYLOAD_LIMIT {
-            break;
+    let mut reading = Reading::new(party, body);
+    while let Some(data) = reading.next().await {
+        payload.extend_from_slice(&data[..data.len().min(MOST - payload.len())]);
+        if payload.len() == MOST {
+            return Some(payload.freeze());
         }
     }
-    Ok(payload.freeze())
+    reading.trailers().map(|_| payload.freeze())
 }
 
-/// A denial in the form that the agent's hooks understand.
-fn denial(why: &str) -> Bytes {
-    let answer = serde_json::json!({
-        "hookSpecificOutput": {
-            "hookEventName": "PreToolUse",
-            "permissionDecision": "deny",
-            "permissionDecisionReason": format!("redroom: {why}; the call is denied"),
-        }
-    });
-    Bytes::from(answer.to_string())
+async fn ask(party: &Party, generation: Generation, payload: Bytes) -> Option<Answer> {
+    let mut headers = HeaderMap::new();
+    headers.insert(GENERATION, generation.0.into());
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let payload = Either::Right(Either::Left(Full::new(payload)));
+    let (head, body) = party.slot.link.post(HOOK, headers, payload).await.ok()?.into_parts();
+    let body = Limited::new(body, ANSWER_LIMIT).collect().await.ok()?.to_bytes();
+    let mut decision = Response::new(Either::Left(Full::new(body)));
+    *decision.status_mut() = head.status;
+    if let Some(kind) = head.headers.get(CONTENT_TYPE) {
+        decision.headers_mut().insert(CONTENT_TYPE, kind.clone());
+    }
+    Some(decision)
+}
+
+/// A denial in the form that the agent understands, for a tool call or another event.
+fn denial(payload: &[u8], reason: &str) -> Answer {
+    #[derive(Deserialize)]
+    struct Event {
+        hook_event_name: String,
+    }
+    const TOOL_CALL: &str = "PreToolUse";
+    let event =
+        serde_json::from_slice(payload).map_or_else(|_| TOOL_CALL.to_owned(), |event: Event| event.hook_event_name);
+    let reason = format!("redroom: {reason}");
+    let answer = if event == TOOL_CALL {
+        serde_json::json!({ "hookSpecificOutput": {
+            "hookEventName": TOOL_CALL, "permissionDecision": "deny", "permissionDecisionReason": reason,
+        }})
+    } else {
+        serde_json::json!({ "decision": "block", "reason": reason })
+    };
+    json(StatusCode::OK, &answer)
 }

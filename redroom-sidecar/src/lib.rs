@@ -1,31 +1,44 @@
 //! The sidecar of a redroom slot: it plays the internet, relays the model's traffic, answers the tool hook, and reports
 //! everything. It dials nobody and holds no key.
-//!
-//! A library with a thin binary: in Docker it is process 1 of a slot's container ([`container_main`]), and anywhere else a
-//! task of the harness ([`serve`]), the same code either way.
 
 #![forbid(unsafe_code)]
 
 mod app;
-pub mod authority;
+mod authority;
+#[cfg(target_os = "linux")]
+mod container;
+mod conversation;
 mod dns;
+mod domain;
+mod door;
+mod drain;
 mod hook;
+mod intake;
+mod link;
 mod listen;
+#[cfg(target_os = "linux")]
 pub mod namespace;
+mod pipe;
 mod relay;
+mod reports;
 pub mod search;
-mod stdio;
-mod tenancy;
-mod uplink;
+mod session;
+mod slot;
+mod tenant;
 mod web;
 pub mod wire;
+mod witness;
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+pub use app::{ServeError, serve};
+pub use authority::{Authority, AuthorityError};
+#[cfg(target_os = "linux")]
+pub use container::container_main;
+pub use link::harness_http2;
+pub use listen::{ListenError, Listeners};
 
-pub use app::{ServeError, container_main, serve};
-pub use listen::{BindError, Listeners, Service};
-pub use uplink::LinkError;
-
-/// A slot's own global addresses on `lo` (documentation ranges).
-pub const SLOT_ADDRESSES: (Ipv4Addr, Ipv6Addr) =
-    (Ipv4Addr::new(192, 0, 2, 10), Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 0x10));
+/// A slot is a Linux network namespace: elsewhere there is nothing to serve.
+#[cfg(not(target_os = "linux"))]
+pub fn container_main() -> std::process::ExitCode {
+    eprintln!("redroom-sidecar: a slot needs Linux");
+    std::process::ExitCode::FAILURE
+}

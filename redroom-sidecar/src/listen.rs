@@ -1,165 +1,156 @@
-//! The slot's sockets: how they are bound, how connections are taken, and how what waits in them is read out at a run's end.
-//!
-//! Web, relay, hook and DNS have connection limits of their own, so that a flood of one cannot starve another.
+//! The sockets of a slot: made before anything else of the sidecar lives, in the slot's network namespace, by the sidecar
+//! itself or by whoever hands them over.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::net::SocketFlags;
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::tenancy::{Current, Tenancy};
 use crate::wire::{HOOK_ADDRESS, RELAY_ADDRESS};
 
-/// How many connections may wait to be taken.
-const BACKLOG: i32 = 4096;
+const HTTP: u16 = 80;
+const HTTPS: u16 = 443;
+const DNS: u16 = 53;
 
-/// What a listener is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Service {
-    /// The fake web without TLS.
-    Http,
-    /// The fake web with TLS.
-    Https,
-    /// Names over TCP.
-    Dns,
-    /// The agent's model.
-    Relay,
-    /// The agent's hooks.
-    Hook,
-}
+/// Connections that the kernel keeps until they are accepted; it lowers the number to what the system allows.
+const BACKLOG: i32 = 65_535;
 
-/// Every socket of a slot, bound.
+/// Room for datagrams that wait, in bytes. A datagram that finds none is lost, and with it evidence.
+const DATAGRAM_ROOM: usize = 4 * 1024 * 1024;
+
+/// The sockets of a slot. Each may be given for IPv4 and IPv6, on wildcard addresses: what a client meant is the
+/// connection's local address.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Listeners {
-    /// TCP listeners.
-    pub tcp: Vec<(Service, std::net::TcpListener)>,
-    /// UDP sockets for names.
-    pub dns: Vec<std::net::UdpSocket>,
+    /// The fake web. Which of the two a listener is in does not decide about TLS: the first byte does.
+    pub http: Vec<TcpListener>,
+    /// The fake web's other port.
+    pub https: Vec<TcpListener>,
+    /// DNS over TCP.
+    pub dns_tcp: Vec<TcpListener>,
+    /// DNS over UDP.
+    pub dns_udp: Vec<UdpSocket>,
+    /// The model relay.
+    pub relay: Vec<TcpListener>,
+    /// The tool hook.
+    pub hook: Vec<TcpListener>,
 }
 
-/// A socket that could not be bound.
+/// A socket that cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}")]
-pub struct BindError {
-    address: SocketAddr,
-    source: io::Error,
+#[non_exhaustive]
+pub enum ListenError {
+    /// It cannot be bound.
+    #[error("{protocol} {address} cannot be bound")]
+    Bind {
+        /// `tcp` or `udp`.
+        protocol: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A socket that was handed over is none of a slot's.
+    #[error("a socket that was handed over is none of a slot's")]
+    Foreign,
+    /// A socket that was handed over cannot be looked at.
+    #[error("a socket that was handed over cannot be used")]
+    Unusable(#[source] io::Error),
 }
 
 impl Listeners {
-    /// Binds the sockets of a slot: web and names on every address of both families, relay and hook on their own.
-    ///
-    /// # Errors
-    ///
-    /// The address that could not be bound. Ports below 1024 need CAP_NET_BIND_SERVICE.
-    pub fn bind() -> Result<Self, BindError> {
-        let mut listeners = Listeners::default();
-        for any in [SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))] {
-            for (service, port) in [(Service::Http, 80), (Service::Https, 443), (Service::Dns, 53)] {
-                let mut address = any;
-                address.set_port(port);
-                listeners.tcp.push((service, tcp(address)?));
-            }
-            let mut address = any;
-            address.set_port(53);
-            listeners.dns.push(udp(address)?);
+    /// Binds every socket of a slot, in the network namespace of the calling thread, on a kernel with or without IPv6.
+    pub fn bind() -> Result<Self, ListenError> {
+        let mut listeners = Listeners {
+            relay: vec![tcp(RELAY_ADDRESS.into())?],
+            hook: vec![tcp(HOOK_ADDRESS.into())?],
+            ..Listeners::default()
+        };
+        let everywhere = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        for address in everywhere.into_iter().filter(|address| address.is_ipv4() || speaks_ipv6()) {
+            listeners.http.push(tcp((address, HTTP).into())?);
+            listeners.https.push(tcp((address, HTTPS).into())?);
+            listeners.dns_tcp.push(tcp((address, DNS).into())?);
+            listeners.dns_udp.push(udp((address, DNS).into())?);
         }
-        listeners.tcp.push((Service::Relay, tcp(RELAY_ADDRESS.into())?));
-        listeners.tcp.push((Service::Hook, tcp(HOOK_ADDRESS.into())?));
+        Ok(listeners)
+    }
+
+    /// The same sockets, for another process to take over with [`Listeners::from_sockets`].
+    pub fn into_sockets(self) -> Vec<OwnedFd> {
+        let streams = [self.http, self.https, self.dns_tcp, self.relay, self.hook].into_iter().flatten();
+        streams.map(OwnedFd::from).chain(self.dns_udp.into_iter().map(OwnedFd::from)).collect()
+    }
+
+    /// Takes over sockets that [`Listeners::bind`] made elsewhere, in any order.
+    pub fn from_sockets(sockets: Vec<OwnedFd>) -> Result<Self, ListenError> {
+        let mut listeners = Listeners::default();
+        for socket in sockets {
+            let socket = Socket::from(socket);
+            let kind = socket.r#type().map_err(ListenError::Unusable)?;
+            let address = socket.local_addr().map_err(ListenError::Unusable)?;
+            let port = address.as_socket().ok_or(ListenError::Foreign)?.port();
+            let place = match port {
+                HTTP => &mut listeners.http,
+                HTTPS => &mut listeners.https,
+                DNS if kind == Type::DGRAM => {
+                    listeners.dns_udp.push(socket.into());
+                    continue;
+                }
+                DNS => &mut listeners.dns_tcp,
+                port if port == RELAY_ADDRESS.port() => &mut listeners.relay,
+                port if port == HOOK_ADDRESS.port() => &mut listeners.hook,
+                _ => return Err(ListenError::Foreign),
+            };
+            if kind != Type::STREAM {
+                return Err(ListenError::Foreign);
+            }
+            place.push(socket.into());
+        }
         Ok(listeners)
     }
 }
 
-/// A TCP listener at this address alone: no other socket may share it.
-fn tcp(address: SocketAddr) -> Result<std::net::TcpListener, BindError> {
+/// Whether the kernel can make an IPv6 socket and has an address for one.
+fn speaks_ipv6() -> bool {
+    UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok()
+}
+
+/// No SO_REUSEADDR, no SO_REUSEPORT: nobody shares these.
+fn tcp(address: SocketAddr) -> Result<TcpListener, ListenError> {
     let bound = || {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
-        socket.set_reuse_address(true)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         Ok(socket.into())
     };
-    bound().map_err(|source| BindError { address, source })
+    bound().map_err(|source| ListenError::Bind { protocol: "tcp", address, source })
 }
 
-fn udp(address: SocketAddr) -> Result<std::net::UdpSocket, BindError> {
+fn udp(address: SocketAddr) -> Result<UdpSocket, ListenError> {
     let bound = || {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
-            // Answers must come from the address that was asked, and that is none of this host's own.
-            socket.set_freebind_v6(true)?;
         }
+        make_room(&socket);
         socket.bind(&address.into())?;
         Ok(socket.into())
     };
-    bound().map_err(|source| BindError { address, source })
+    bound().map_err(|source| ListenError::Bind { protocol: "udp", address, source })
 }
 
-/// A connection, and whose it is.
-pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
-    /// The address that was meant.
-    pub(crate) meant: SocketAddr,
-    pub(crate) tenancy: Arc<Tenancy>,
-    /// Held until the connection is over; none for those read out at a run's end.
-    pub(crate) permit: Option<OwnedSemaphorePermit>,
-}
-
-/// A listener at work.
-pub(crate) struct Port {
-    pub(crate) service: Service,
-    listener: TcpListener,
-    permits: Arc<Semaphore>,
-    current: Arc<Current>,
-}
-
-impl Port {
-    pub(crate) fn new(
-        service: Service,
-        listener: std::net::TcpListener,
-        permits: Arc<Semaphore>,
-        current: Arc<Current>,
-    ) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        Ok(Port { service, listener: TcpListener::from_std(listener)?, permits, current })
+/// As much room as may be had: over the system's limit where the privilege is there, which it is in a slot.
+fn make_room(socket: &Socket) {
+    #[cfg(target_os = "linux")]
+    if rustix::net::sockopt::set_socket_recv_buffer_size_force(socket.as_fd(), DATAGRAM_ROOM).is_ok() {
+        return;
     }
-
-    /// The next connection.
-    pub(crate) async fn accept(&self) -> Connection {
-        loop {
-            let permit = self.permits.clone().acquire_owned().await.ok();
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    if let Some(connection) = self.connection(stream, permit) {
-                        return connection;
-                    }
-                }
-                // A connection that was gone before it was taken, or no descriptor left: both pass.
-                Err(_) => tokio::task::yield_now().await,
-            }
-        }
-    }
-
-    /// Every connection that waits to be taken, now. Asked of the kernel itself: what the runtime knows can lag behind.
-    pub(crate) fn take_waiting(&self) -> Vec<Connection> {
-        let mut waiting = Vec::new();
-        while let Ok(socket) = rustix::net::accept_with(&self.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-            let stream = TcpStream::from_std(std::net::TcpStream::from(socket));
-            waiting.extend(stream.ok().and_then(|stream| self.connection(stream, None)));
-        }
-        waiting
-    }
-
-    fn connection(&self, stream: TcpStream, permit: Option<OwnedSemaphorePermit>) -> Option<Connection> {
-        let meant = stream.local_addr().ok()?;
-        let _ = stream.set_nodelay(true);
-        Some(Connection { stream, meant, tenancy: self.current.get(), permit })
-    }
+    let _ = SockRef::from(&socket.as_fd()).set_recv_buffer_size(DATAGRAM_ROOM);
 }

@@ -1,5 +1,9 @@
-//! The sidecar as a program of its own: process 1 of a slot's container.
+//! The sidecar as a program: see [`redroom_sidecar::container_main`].
 
-fn main() -> std::process::ExitCode {
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
     redroom_sidecar::container_main()
 }

@@ -36,7 +36,7 @@ pub const GENERATION: &str = "redroom-generation";
 /// Header that carries the number of a model call, the same as [`ModelRequest::id`].
 pub const CALL: &str = "redroom-call";
 
-/// The most that a tool hook's payload may weigh, in bytes (the seed's figure: 1 MB).
+/// The most that a tool hook's payload may weigh, in bytes.
 pub const HOOK_PAYLOAD_LIMIT: usize = 1_000_000;
 
 /// Where the agent finds its model: an address that belongs to the documentation range, on a port that the agent cannot

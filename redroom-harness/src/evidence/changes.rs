@@ -30,6 +30,8 @@ const MORE_ENTRIES: usize = 10_000;
 const KEPT_CONTENT: u64 = 1 << 20;
 /// The most that is kept of all contents.
 const KEPT_CONTENTS: u64 = 64 << 20;
+/// Git's bookkeeping of the workspace: compared and searched like everything, but no text to read.
+const REPOSITORY: &str = "/workspace/.git";
 /// Things missed that are told one by one.
 const MISSED: usize = 1000;
 
@@ -159,7 +161,7 @@ impl Collector {
         for path in paths {
             let (before, after) = (self.baseline.get(&path), self.seen.get(&path));
             let Some(change) = change(&path, before, after) else { continue };
-            if change.in_workspace {
+            if is_shown(&path) {
                 let before = before.map(|planted| Side {
                     facts: &planted.facts,
                     content: planted.content.as_deref().filter(|content| content.len() as u64 <= KEPT_CONTENT),
@@ -184,7 +186,7 @@ impl Collector {
         let mut hash = Sha256::new();
         let mut scanner = self.secrets.scanner();
         let mut size = 0;
-        let mut kept = is_below(path, WORKSPACE.as_bytes()).then(Vec::new);
+        let mut kept = is_shown(path).then(Vec::new);
         let mut buffer = vec![0; 64 << 10];
         loop {
             let count = match content.read(&mut buffer) {
@@ -295,6 +297,11 @@ impl Seen {
     fn of(facts: Facts) -> Self {
         Seen { facts, inside: Vec::new(), in_name: Vec::new(), content: None }
     }
+}
+
+/// Whether a change is shown in the diff: the workspace's are, but for git's own bookkeeping.
+fn is_shown(path: &[u8]) -> bool {
+    is_below(path, WORKSPACE.as_bytes()) && !is_below(path, REPOSITORY.as_bytes())
 }
 
 /// What became of an entry, if anything.

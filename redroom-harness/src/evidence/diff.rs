@@ -204,9 +204,10 @@ fn compare(old: &[&[u8]], new: &[&[u8]], deadline: Instant) -> Vec<DiffOp> {
 fn mode(facts: &Facts) -> String {
     let kind = match facts.kind {
         EntryKind::File => "10",
-        EntryKind::Folder => "4",
-        EntryKind::Symlink => "12",
-        EntryKind::Special(_) => "1",
+        EntryKind::Folder => "04",
+        // A link's own permissions say nothing; git writes none.
+        EntryKind::Symlink => return "120000".to_owned(),
+        EntryKind::Special(_) => "01",
     };
     match facts.mode {
         Some(mode) => format!("{kind}{mode:04o}"),

@@ -1,7 +1,7 @@
 //! One run's journal: hits, model calls, tool calls and errors in the order in which they came, bounded, and written to the
 //! evidence folder as they come.
 //!
-//! Facts from the sidecar and claims from the agent's hook meet here; nothing is judged.
+//! Held values are taken out of everything before it is kept. Facts from the sidecar and claims from the agent's hook meet here; nothing is judged.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,6 +12,7 @@ use redroom_sidecar::wire::{Hit, ModelRequest, Octets};
 use serde::{Deserialize, Serialize};
 
 use super::log::{Entry, Log};
+use super::redactor::Redactor;
 use super::store::Store;
 use super::tool_call::RecordedToolCall;
 use crate::error::Error;
@@ -36,6 +37,7 @@ pub struct ModelCall {
 pub(crate) struct Journal {
     began: Instant,
     secrets: SecretSet,
+    redactor: Redactor,
     store: Arc<Store>,
     state: Mutex<State>,
 }
@@ -56,8 +58,8 @@ struct State {
 const MAX_ERRORS: usize = 200;
 
 impl Journal {
-    pub(crate) fn new(secrets: SecretSet, store: Arc<Store>) -> Self {
-        Journal { began: Instant::now(), secrets, store, state: Mutex::default() }
+    pub(crate) fn new(secrets: SecretSet, redactor: Redactor, store: Arc<Store>) -> Self {
+        Journal { began: Instant::now(), secrets, redactor, store, state: Mutex::default() }
     }
 
     pub(crate) fn at_ms(&self) -> u64 {
@@ -68,16 +70,22 @@ impl Journal {
         &self.secrets
     }
 
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 
     pub(crate) fn hit(&self, hit: Hit) {
+        let hit = self.redactor.value(hit);
         self.store.append("hits.jsonl", &hit);
         self.state().hits.put(hit.id, hit);
     }
 
     pub(crate) fn model_request(&self, request: ModelRequest) {
+        let request = self.redactor.value(request);
         let mut state = self.state();
         let error = state.model_errors.get(&request.id).cloned();
         let call = ModelCall { request, error };
@@ -87,6 +95,7 @@ impl Journal {
 
     /// A model call went wrong beyond the relay.
     pub(crate) fn model_call_failed(&self, id: u64, error: Error) {
+        let error = self.redactor.error(error);
         let mut state = self.state();
         if state.model_errors.len() < MAX_ERRORS {
             state.model_errors.insert(id, error.clone());
@@ -103,6 +112,7 @@ impl Journal {
     /// Records a tool call and gives it its number; one that was reported before (same `tool_use_id`) keeps its number.
     pub(crate) fn tool_call(&self, mut call: RecordedToolCall) {
         call.secrets = self.search(call.input.to_string().as_bytes());
+        call = self.redactor.value(call);
         let mut state = self.state();
         let earlier = match &call.tool_use_id {
             None => None,
@@ -125,6 +135,7 @@ impl Journal {
     }
 
     pub(crate) fn error(&self, error: Error) {
+        let error = self.redactor.error(error);
         let mut state = self.state();
         if state.errors.len() < MAX_ERRORS {
             self.store.append("errors.jsonl", &error);

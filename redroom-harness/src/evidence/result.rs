@@ -158,6 +158,9 @@ impl RunResult {
         if self.turns.is_empty() {
             open.push("no message was ever sent to the agent".to_owned());
         }
+        if !self.turns.is_empty() && self.agent.model.is_some() && self.model_calls.is_empty() {
+            open.push("the agent never asked its model".to_owned());
+        }
         let every_page_unvisited = !self.unvisited_pages.is_empty() && self.hits.is_empty();
         if every_page_unvisited && !self.tool_calls.iter().any(RecordedToolCall::denied) {
             open.push(format!("the agent never asked for a planted page ({})", self.unvisited_pages.join(", ")));

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::{BodyExt, BodyStream, Full, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use redroom_sidecar::wire::frame::{Decoder, REPORT_LIMIT};
 use redroom_sidecar::wire::{CALL, GENERATION, Generation, HOOK_PAYLOAD_LIMIT, MODEL_HEADERS, Report};
 use tokio::sync::{Mutex, mpsc};
@@ -27,14 +27,8 @@ pub(super) async fn serve(stream: Box<dyn Duplex>, shared: Arc<Shared>, commands
         let shared = shared.clone();
         move |request| answer(request, shared.clone(), commands.clone())
     });
-    let served = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+    let served = redroom_sidecar::harness_http2()
         .timer(TokioTimer::new())
-        // Model bodies are large and may stall at an upstream that does not read: each gets a window of its own, and the
-        // connection's window holds all of them, so that the session's reports are never behind a stalled body.
-        .initial_stream_window_size(256 * 1024)
-        .initial_connection_window_size(128 * 1024 * 1024)
-        .max_concurrent_streams(400)
-        .max_header_list_size(256 * 1024)
         .keep_alive_interval(Some(Duration::from_secs(10)))
         .keep_alive_timeout(Duration::from_secs(30))
         .serve_connection(TokioIo::new(stream), service)

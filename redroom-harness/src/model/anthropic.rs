@@ -126,12 +126,20 @@ fn conversation(headers: &HeaderMap, body: &Value) -> std::result::Result<Conver
     if messages.is_empty() {
         return Err("messages: at least one is required".to_owned());
     }
-    let mut messages = messages.iter().map(message).collect::<std::result::Result<Vec<_>, _>>()?;
+    // Agents also speak as the system in mid-conversation; nothing of that is the user's.
+    let (system, messages): (Vec<_>, Vec<_>) =
+        messages.iter().partition(|message| text_of(message, "role") == "system");
+    let system = std::iter::once(body.get("system")).chain(system.iter().map(|message| message.get("content")));
+    let system: Vec<_> = system.flatten().map(plain_text).collect();
+    let mut messages = messages.into_iter().map(message).collect::<std::result::Result<Vec<_>, _>>()?;
+    if messages.is_empty() {
+        return Err("messages: one of the user's is required".to_owned());
+    }
     name_results(&mut messages);
     let tools = body.get("tools").and_then(Value::as_array).into_iter().flatten().filter_map(tool).collect();
     Ok(Conversation {
         model: text_of(body, "model").to_owned(),
-        system: body.get("system").map(plain_text).unwrap_or_default().into_owned(),
+        system: system.join("\n"),
         messages,
         tools,
         sub_agent: headers.get("x-claude-code-agent-id").and_then(|id| id.to_str().ok()).map(str::to_owned),
@@ -142,7 +150,7 @@ fn conversation(headers: &HeaderMap, body: &Value) -> std::result::Result<Conver
 fn message(value: &Value) -> std::result::Result<Message, String> {
     let role = match text_of(value, "role") {
         "assistant" => Role::Assistant,
-        "user" | "system" => Role::User,
+        "user" => Role::User,
         _ => return Err("messages: role is neither user nor assistant".to_owned()),
     };
     let blocks = match value.get("content") {

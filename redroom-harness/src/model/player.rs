@@ -18,6 +18,14 @@ pub(crate) enum Player {
 }
 
 impl Player {
+    /// What has to be taken out of everything that is stored.
+    pub(crate) fn secrets(&self) -> Vec<&str> {
+        match self {
+            Player::Proxy(proxy) => proxy.secrets().collect(),
+            Player::Model(_) | Player::Provider => Vec::new(),
+        }
+    }
+
     /// What answers; `key` is the provider's.
     ///
     /// # Errors

@@ -15,9 +15,10 @@ use crate::outbound::Body;
 /// How much text or JSON one event carries, in bytes.
 const DELTA: usize = 32 * 1024;
 
-/// What the agent is told that its request weighed. Small and always the same: no agent sums a conversation up, or stops for
-/// its budget, because of a played model.
+/// What the agent is told that its request and the answer weighed. Small and always the same: no agent sums a conversation
+/// up, or stops for its budget, because of a played model.
 const INPUT_TOKENS: usize = 10;
+const OUTPUT_TOKENS: usize = 20;
 
 /// One answer with what its ids are made of.
 pub(super) struct AnswerMessage<'a> {
@@ -30,7 +31,7 @@ pub(super) struct AnswerMessage<'a> {
 impl AnswerMessage<'_> {
     /// The answer to a request without `stream`.
     pub(super) fn whole(&self) -> Value {
-        self.message(self.blocks(), Some(self.stop_reason()), self.output_tokens())
+        self.message(self.blocks(), Some(self.stop_reason()), OUTPUT_TOKENS)
     }
 
     /// The answer as server-sent events, one frame each.
@@ -57,7 +58,7 @@ impl AnswerMessage<'_> {
         events.push(event(&json!({
             "type": "message_delta",
             "delta": { "stop_reason": self.stop_reason(), "stop_sequence": null },
-            "usage": usage(self.output_tokens()),
+            "usage": usage(OUTPUT_TOKENS),
         })));
         events.push(event(&json!({ "type": "message_stop" })));
         events
@@ -87,11 +88,6 @@ impl AnswerMessage<'_> {
 
     fn stop_reason(&self) -> &'static str {
         if self.answer.ends_turn() { "end_turn" } else { "tool_use" }
-    }
-
-    fn output_tokens(&self) -> usize {
-        let calls: usize = self.answer.calls.iter().map(|call| call.input.to_string().len()).sum();
-        tokens(self.answer.text.len() + calls)
     }
 }
 

@@ -55,6 +55,11 @@ impl Agent {
         ]}));
     }
 
+    /// What the agent itself adds after the user's words.
+    fn system(&mut self, text: &str) {
+        self.messages.push(json!({ "role": "system", "content": [{ "type": "text", "text": text }] }));
+    }
+
     fn assistant(&mut self, content: &[Value]) {
         self.messages.push(json!({ "role": "assistant", "content": content }));
     }
@@ -344,6 +349,18 @@ async fn a_sub_agent_plays_its_track_and_the_main_agent_never_does() {
     let mut twin = Agent { sub_agent: Some("a2"), ..Agent::new(script()) };
     twin.user("REVIEW the code");
     assert_ne!(twin.ask().await.calls()[0]["id"], call.calls()[0]["id"], "two calls of one run share an id");
+}
+
+#[tokio::test]
+async fn what_the_agent_adds_as_the_system_is_not_the_users_word() {
+    async fn parrot(conversation: Conversation) -> String {
+        format!("{} | {} | {}", conversation.prompt(), conversation.messages.len(), conversation.system)
+    }
+    let mut agent = Agent::new(parrot);
+    agent.user("What is it?");
+    agent.system("# Environment");
+    let answer = agent.ask().await;
+    assert_eq!(answer.text(), "What is it? | 1 | x-anthropic-billing-header: cc_version=2.1.332\n# Environment");
 }
 
 #[tokio::test]

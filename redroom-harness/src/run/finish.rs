@@ -79,7 +79,11 @@ impl Live {
     }
 
     fn result(&self, gathered: Gathered) -> RunResult {
-        let (findings, transcript) = gathered.finish();
+        let redactor = self.journal.redactor();
+        let (mut findings, transcript) = gathered.finish();
+        let transcript = redactor.text(transcript);
+        findings.changes = redactor.value(findings.changes);
+        findings.diff = redactor.text(findings.diff);
         for missed in &findings.missed {
             let detail = format!("{}: {}", missed.path.to_text(), missed.why);
             self.journal.error(Error::new(By::Backend, "not_collected", detail));

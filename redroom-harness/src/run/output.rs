@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::agent::TurnReader;
 use crate::backend::{Sink, Stream};
-use crate::evidence::Store;
+use crate::evidence::{RedactedStream, Redactor, Store};
 
 /// The most of a standard error that is kept in a result, in bytes: its end.
 const STDERR_TAIL: usize = 16 * 1024;
@@ -16,25 +16,44 @@ pub(crate) struct TurnOutput<'a> {
     err_file: String,
     reader: Box<dyn TurnReader>,
     left: u64,
+    out: RedactedStream,
+    err: RedactedStream,
     stderr: Vec<u8>,
     engine: Vec<u8>,
 }
 
 impl<'a> TurnOutput<'a> {
-    pub(crate) fn new(store: &'a Store, turn: u32, reader: Box<dyn TurnReader>, limit: u64) -> Self {
+    pub(crate) fn new(
+        store: &'a Store,
+        redactor: &Redactor,
+        turn: u32,
+        reader: Box<dyn TurnReader>,
+        limit: u64,
+    ) -> Self {
         TurnOutput {
             store,
             out_file: format!("turn-{turn}.out"),
             err_file: format!("turn-{turn}.err"),
             reader,
             left: limit,
+            out: redactor.stream(),
+            err: redactor.stream(),
             stderr: Vec::new(),
             engine: Vec::new(),
         }
     }
 
     /// The reader, the end of standard error, and what the engine said in between.
-    pub(crate) fn into_parts(self) -> (Box<dyn TurnReader>, String, String) {
+    pub(crate) fn into_parts(mut self) -> (Box<dyn TurnReader>, String, String) {
+        self.out.end(|bytes| {
+            self.store.extend(&self.out_file, bytes);
+            self.reader.out(bytes);
+        });
+        self.err.end(|bytes| {
+            self.store.extend(&self.err_file, bytes);
+            self.reader.err(bytes);
+            keep_tail(&mut self.stderr, bytes);
+        });
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         (self.reader, text(self.stderr), text(self.engine))
     }
@@ -46,15 +65,15 @@ impl Sink for TurnOutput<'_> {
         let kept = &chunk[..taken];
         self.left -= taken as u64;
         match stream {
-            Stream::Out => {
-                self.store.extend(&self.out_file, kept);
-                self.reader.out(kept);
-            }
-            Stream::Err => {
-                self.store.extend(&self.err_file, kept);
-                self.reader.err(kept);
-                keep_tail(&mut self.stderr, kept);
-            }
+            Stream::Out => self.out.feed(kept, |bytes| {
+                self.store.extend(&self.out_file, bytes);
+                self.reader.out(bytes);
+            }),
+            Stream::Err => self.err.feed(kept, |bytes| {
+                self.store.extend(&self.err_file, bytes);
+                self.reader.err(bytes);
+                keep_tail(&mut self.stderr, bytes);
+            }),
             Stream::Engine => keep_tail(&mut self.engine, kept),
         }
         if taken < chunk.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

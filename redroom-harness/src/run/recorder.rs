@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use redroom_sidecar::wire::{Hit, ModelRequest};
@@ -77,7 +77,7 @@ impl Tenant for Recorder {
     }
 
     async fn model(&self, number: u64, call: ModelCall) -> Response<Body> {
-        if !self.hooked.load(Ordering::SeqCst) {
+        if can_call_tools(&call) && !self.hooked.load(Ordering::SeqCst) {
             let error = hook_not_loaded();
             self.refused.store(true, Ordering::SeqCst);
             self.journal.model_call_failed(number, error.clone());
@@ -91,6 +91,7 @@ impl Tenant for Recorder {
                 response.map(|body| BodyExt::boxed_unsync(Watched { body, number, journal: self.journal.clone() }))
             }
             Err(error) => {
+                let error = self.journal.redactor().error(error);
                 self.journal.model_call_failed(number, error.clone());
                 let status =
                     if error.code() == "timeout" { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
@@ -114,7 +115,8 @@ impl Tenant for Recorder {
         if let Some(error) = &ruling.error {
             self.journal.error(error.clone());
         }
-        let answer = ruling.answer.clone();
+        // The guard's own words, unless they hold what the agent must not see.
+        let answer = Bytes::from(self.journal.redactor().bytes(ruling.answer.to_vec()));
         self.journal.tool_call(RecordedToolCall::new(at_ms, call, ruling, &payload));
         answer
     }
@@ -122,6 +124,13 @@ impl Tenant for Recorder {
     fn run(&self) -> &str {
         &self.run
     }
+}
+
+/// Whether the answer to this request can make the agent act. Counting tokens and listing models cannot, and agents ask for
+/// them outside any turn.
+fn can_call_tools(call: &ModelCall) -> bool {
+    let path = call.target.split('?').next().unwrap_or_default();
+    call.method == Method::POST && !path.ends_with("/count_tokens")
 }
 
 pub(crate) fn hook_not_loaded() -> Error {

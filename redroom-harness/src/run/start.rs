@@ -1,6 +1,6 @@
 //! The beginning of a run: everything is checked before anything is started, and whatever fails half-way is taken back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use redroom_sidecar::search::SecretSet;
@@ -12,10 +12,14 @@ use super::recorder::Recorder;
 use super::{Live, Run, finish, surroundings};
 use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
 use crate::error::{By, Error, Result};
-use crate::evidence::{Journal, Store, folder_name};
+use crate::evidence::{Journal, Redactor, Store, folder_name};
+use crate::guard::ToolCallCheck;
+use crate::model::Player;
 use crate::options::RunOptions;
 use crate::planting::Planting;
+use crate::planting::repository::{Committed, EMPTY_FOLDERS, repository};
 use crate::redroom::Session;
+use crate::settings::Plan;
 use crate::slot::Lease;
 
 /// Starts a run.
@@ -23,6 +27,20 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
     let settings = &session.settings;
     let planting = options.check(&settings.fake_domain)?;
     let plan = settings.plan(options)?;
+    let redactor = held(session, &plan);
+    begin(session, planting, plan, redactor.clone()).await.map_err(|error| redactor.error(error))
+}
+
+/// The values that must not be seen in anything that this run stores or returns.
+fn held(session: &Session, plan: &Plan) -> Redactor {
+    let settings = &session.settings;
+    let proxies = [&settings.player, &plan.player].into_iter().flat_map(Player::secrets);
+    let checks = [&settings.tool_call_check, &plan.tool_call_check].into_iter().flat_map(ToolCallCheck::secrets);
+    Redactor::new(proxies.chain(checks).chain(settings.environment.anthropic_api_key.as_deref()))
+}
+
+async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor: Redactor) -> Result<Run> {
+    let settings = &session.settings;
     let wiring = surroundings::wiring();
     let id = uuid::Uuid::new_v4().to_string();
     let base = session.base_of(&plan.agent).await?;
@@ -30,7 +48,7 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
     let upstream = plan.player.open(&settings.client, settings.environment.anthropic_api_key.as_deref())?;
     let store = Arc::new(Store::create(&session.out, &folder_name(&plan.name))?);
     let secrets = SecretSet::new(planting.secrets.iter().map(|secret| (secret.name.clone(), secret.value.as_bytes())));
-    let journal = Arc::new(Journal::new(secrets, store));
+    let journal = Arc::new(Journal::new(secrets, redactor, store));
     let recorder = Arc::new(Recorder::new(
         id.clone(),
         journal.clone(),
@@ -41,7 +59,7 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
 
     let mut entries =
         surroundings::root_entries(&*plan.agent, &wiring, &session.authority.certificate, base.bundle.as_deref());
-    for planted in planted_entries(&planting) {
+    for planted in planted_entries(&planting).into_iter().chain(repository_entries(&planting)) {
         if planted.kind != PlacedKind::Folder && entries.iter().any(|own| own.path == planted.path) {
             return Err(Error::redroom(
                 "invalid_path",
@@ -188,6 +206,30 @@ fn planted_entries(planting: &Planting) -> Vec<PlacedEntry> {
         });
     }
     entries
+}
+
+/// The workspace's git repository, the agent's own; none where the attack plants one.
+fn repository_entries(planting: &Planting) -> Vec<PlacedEntry> {
+    let paths: Vec<String> = planting.workspace.iter().map(|file| file.path.to_string()).collect();
+    let workspace =
+        planting.workspace.iter().zip(&paths).map(|(file, path)| (path.as_str(), &file.body, file.executable));
+    let paths: Vec<String> = planting.files.iter().map(|file| file.path.to_string()).collect();
+    let elsewhere = planting.files.iter().zip(&paths).filter_map(|(file, path)| {
+        let path = path.strip_prefix(WORKSPACE)?.strip_prefix('/')?;
+        Some((path, &file.body, file.executable))
+    });
+    let files: Vec<_> =
+        workspace.chain(elsewhere).map(|(path, body, executable)| Committed { path, body, executable }).collect();
+    let Some(repository) = repository(&files) else { return Vec::new() };
+    let entry =
+        |path: &str, kind, mode| PlacedEntry { path: format!("{WORKSPACE}/{path}"), kind, mode, owner: Owner::Agent };
+    let mut folders: BTreeSet<&str> = EMPTY_FOLDERS.into();
+    for path in repository.iter().map(|file| file.path.as_str()).chain(EMPTY_FOLDERS) {
+        folders.extend(path.match_indices('/').map(|(at, _)| &path[..at]));
+    }
+    let folders = folders.into_iter().map(|path| entry(path, PlacedKind::Folder, 0o755));
+    let files = repository.iter().map(|file| entry(&file.path, PlacedKind::File(file.body.clone()), file.mode));
+    folders.chain(files).collect()
 }
 
 fn below(roots: &[String], path: &str) -> bool {

@@ -48,6 +48,8 @@ pub(crate) fn environment(agent: &dyn Agent, wiring: &Wiring) -> Vec<(String, St
         ("NODE_EXTRA_CA_CERTS", wiring.ca_certificate.as_str()),
         // A prompt for a password would wait for ever.
         ("GIT_TERMINAL_PROMPT", "0"),
+        // A look at the status is no change: git would write what it learned into the index. (`git diff` does so all the same.)
+        ("GIT_OPTIONAL_LOCKS", "0"),
     ];
     let mut env: Vec<(String, String)> = common.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     for (name, value) in agent.environment(wiring) {

@@ -34,7 +34,13 @@ impl Live {
             timeout: self.limits.turn_timeout,
         };
         self.recorder.expect_announcement();
-        let mut output = TurnOutput::new(self.journal.store(), index, self.agent.reader(), self.limits.turn_output);
+        let mut output = TurnOutput::new(
+            self.journal.store(),
+            self.journal.redactor(),
+            index,
+            self.agent.reader(),
+            self.limits.turn_output,
+        );
         let ended = tokio::select! {
             end = self.sandbox.exec(exec, &mut output) => end,
             why = self.stopped() => Err(why),
@@ -66,6 +72,7 @@ impl Live {
             exit_code,
             stderr,
         };
+        let turn = self.journal.redactor().value(turn);
         self.journal.store().append("turns.jsonl", &turn);
         self.turns().push(turn.clone());
         // What kept the model away says more than the agent's own words about it; it is recorded already, and so is the reason
@@ -111,7 +118,7 @@ impl Live {
                 by_agent(code, format!("the sandbox ended in mid-turn: {why}"))
             }
             Ended::Itself => {
-                let error = parsed.error.clone()?;
+                // Whatever the agent says of itself: one that was killed says nothing.
                 let killed_for_memory = matches!(end.exit_code, Some(137))
                     && matches!(
                         self.sandbox.fate().await,
@@ -123,6 +130,7 @@ impl Live {
                         "the agent was killed because its memory limit was exceeded; raise limits.memory".to_owned(),
                     );
                 }
+                let error = parsed.error.clone()?;
                 let error = if engine.trim().is_empty() {
                     error
                 } else {

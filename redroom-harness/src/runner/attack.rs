@@ -51,11 +51,12 @@ pub(super) async fn play(attack: &'static Registration, redroom: &Redroom, longe
         Ok(run) => run,
         Err(error) => return Played::could_not(error),
     };
+    let shown = |message: String| run.shown(message);
     let body = AssertUnwindSafe((attack.body)(run.clone())).catch_unwind();
     let ended = match tokio::time::timeout(timeout, body).await {
         Ok(Ok(Ok(()))) => Ended::Returned,
-        Ok(Ok(Err(message))) => Ended::Failed(message),
-        Ok(Err(payload)) => Ended::Panicked(panics::message(&*payload)),
+        Ok(Ok(Err(message))) => Ended::Failed(shown(message)),
+        Ok(Err(payload)) => Ended::Panicked(shown(panics::message(&*payload))),
         Err(_) => Ended::TimedOut(Error::new(
             By::Redroom,
             "attack_timeout",

@@ -5,7 +5,7 @@ use redroom_harness::backend::{Backend, Owner, PlacedEntry, Program, ProgramFile
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::Body;
-use crate::fixture::{Fixture, MIB, file, said, same};
+use crate::fixture::{Fixture, MIB, ensure, file, said, same};
 
 pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("the_link_carries_bytes_both_ways_and_last_words_are_kept", link),
@@ -15,6 +15,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("there_is_no_way_out_and_no_way_to_make_one", no_way_out),
     ("a_file_of_the_base_can_be_read_and_replaced", base_file),
     ("a_program_is_laid_over_the_base", program),
+    ("a_build_that_fails_says_why", failed_build),
     ("limits_are_in_force", limits),
 ];
 
@@ -97,6 +98,18 @@ fn program(fixture: &Fixture) -> Result<(), Failed> {
         same(read?.is_some_and(|content| content.starts_with(b"#!/bin/sh\necho program")), true, "the program")?;
         let gone = fixture.docker.base_file(&base, "/etc/hostname").await.err();
         same(gone.is_some(), true, "an image that is gone")
+    })
+}
+
+fn failed_build(fixture: &Fixture) -> Result<(), Failed> {
+    let target = format!("/opt/{}", "too-long-for-a-name".repeat(20));
+    let files = vec![ProgramFile { source: "/etc/hostname".into(), target }];
+    let program = Program { name: "trial".to_owned(), version: "1.0".to_owned(), files };
+    let error = fixture.runtime.block_on(fixture.docker.prepare(&program, &|_| {})).err();
+    let error = error.ok_or("it did not fail")?;
+    same(error.code(), "image_build_failed", "the code")?;
+    ensure(error.detail().contains("the Docker engine says") && error.detail().contains("too-long-for-a-name"), || {
+        error.to_string()
     })
 }
 

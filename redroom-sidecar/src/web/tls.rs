@@ -1,58 +1,62 @@
-//! TLS in front of the fake web: a leaf for whatever name or address was meant; a handshake that fails is a hit of its own.
+//! TLS as whoever was meant: the certificate is chosen after the client has said whom it wants.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::crypto::ring;
-use rustls::server::ClientHello;
-use rustls::sign::CertifiedKey;
+use rustls::server::{Acceptor, ClientHello};
+use tokio::net::TcpStream;
 use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 
-use super::tap::Tap;
-use super::{HEAD_PATIENCE, Visit};
 use crate::authority::Subject;
-use crate::listen::Connection;
-use crate::uplink::Uplink;
+use crate::conversation::describe;
+use crate::tenant::Tenant;
+use crate::witness::Witness;
 
-/// Serves a connection to port 443.
-pub(crate) async fn serve(connection: Connection, uplink: Uplink) {
-    let Connection { stream, meant, tenancy, permit } = connection;
-    let mut visit = Visit { tenancy, uplink, meant, tls: true, server_name: None };
-    let (stream, tapped) = Tap::new(stream, visit.tenancy.secrets().scanner());
-    let handshake = async {
-        let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await;
-        let start = hello.map_err(|error| format!("no TLS: {error}"))?;
-        visit.server_name = start.client_hello().server_name().map(str::to_ascii_lowercase);
-        let config = config(&visit, &start.client_hello())?;
-        start.into_stream(config).await.map_err(|error| format!("the TLS handshake failed: {error}"))
+/// A handshake that did not come about.
+pub(super) struct Refused {
+    pub(super) server_name: Option<String>,
+    pub(super) fault: String,
+}
+
+/// Shakes hands. Returns the server name that the client asked for.
+pub(super) async fn accept(
+    raw: &Witness<TcpStream>,
+    tenant: &Tenant,
+    meant: IpAddr,
+    silence: Duration,
+) -> Result<(TlsStream<Witness<TcpStream>>, Option<String>), Refused> {
+    let mut server_name = None;
+    let shaken = tokio::select! {
+        shaken = shake(raw, tenant, meant, &mut server_name) => shaken,
+        () = raw.pulse().stopped(silence) => Err("the client fell silent".to_owned()),
+        () = tenant.cut.cancelled() => {
+            tenant.note_cut();
+            Err("cut at the end of its run".to_owned())
+        }
     };
-    match tokio::time::timeout(HEAD_PATIENCE, handshake).await {
-        Ok(Ok(stream)) => visit.serve(stream).await,
-        Ok(Err(fault)) => visit.leftover(&tapped, fault).await,
-        Err(_) => visit.leftover(&tapped, "no TLS handshake within 30 s".to_owned()).await,
+    match shaken {
+        Ok(stream) => Ok((stream, server_name)),
+        Err(fault) => Err(Refused { server_name, fault: format!("tls handshake: {fault}") }),
     }
-    drop(permit);
 }
 
-fn config(visit: &Visit, hello: &ClientHello<'_>) -> Result<Arc<ServerConfig>, String> {
-    let authority = visit.tenancy.authority().ok_or("nobody lives here")?;
-    let leaf =
-        authority.leaf(&Subject::of(hello.server_name(), visit.meant.ip())).map_err(|error| error.to_string())?;
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(Only(leaf)));
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+async fn shake(
+    raw: &Witness<TcpStream>,
+    tenant: &Tenant,
+    meant: IpAddr,
+    server_name: &mut Option<String>,
+) -> Result<TlsStream<Witness<TcpStream>>, String> {
+    let start = LazyConfigAcceptor::new(Acceptor::default(), raw.clone()).await.map_err(|error| describe(&error))?;
+    raw.memory().understood();
+    *server_name = start.client_hello().server_name().map(str::to_ascii_lowercase);
+    let config = config(tenant, &start.client_hello(), meant)?;
+    start.into_stream(config).await.map_err(|error| describe(&error))
 }
 
-/// The one leaf that this connection needs.
-#[derive(Debug)]
-struct Only(Arc<CertifiedKey>);
-
-impl rustls::server::ResolvesServerCert for Only {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.clone())
-    }
+fn config(tenant: &Tenant, hello: &ClientHello<'_>, meant: IpAddr) -> Result<Arc<ServerConfig>, String> {
+    let authority = tenant.authority().ok_or("no run has moved in, so there is no certificate")?;
+    authority.server_config(&Subject::of(hello.server_name(), meant)).map_err(|error| describe(&error))
 }

@@ -202,6 +202,7 @@ impl Ending {
 
     fn error(&self, exit_code: Option<i64>) -> Option<Error> {
         let says = self.says();
+        let mut by = By::Agent;
         let (code, detail) = match self.terminal_reason.as_deref() {
             Some("max_turns" | "budget_exhausted") => (
                 "turn_limit_reached",
@@ -209,6 +210,7 @@ impl Ending {
             ),
             Some("api_error" | "model_error") => {
                 let status = self.model_status.as_ref().map(|status| format!(" (status {status})")).unwrap_or_default();
+                by = By::ModelProxy;
                 ("model_error", format!("the model gave no usable answer{status}: {says}"))
             }
             Some("hook_stopped" | "stop_hook_prevented") => {
@@ -222,10 +224,14 @@ impl Ending {
                 (TURN_FAILED, format!("{} although it reported success", ended(exit_code)))
             }
             // A prompt that its hook turned away never becomes a turn: no reason, no error, exit code 0.
-            None if !self.is_error => ("hook_stopped", format!("the message was not taken: {says}")),
+            None if !self.is_error && self.text.contains("blocked by hook") => {
+                ("hook_stopped", format!("the message was not taken: {says}"))
+            }
+            // A command of the agent's own, such as `/context`, is answered without a turn.
+            None if !self.is_error && exit_code == Some(0) => return None,
             reason => (TURN_FAILED, format!("Claude Code stopped ({}): {says}", reason.unwrap_or("no reason given"))),
         };
-        Some(Error::new(By::Agent, code, detail))
+        Some(Error::new(by, code, detail))
     }
 
     /// What it says went wrong, in short.

@@ -233,3 +233,106 @@ fn too_large(path: &str, size: u64, limit: u64) -> Error {
 fn broken(path: &str, error: &io::Error) -> Error {
     Error::backend("collect_failed", format!("cannot collect {path}: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Seen {
+        paths: Vec<String>,
+        missed: Vec<String>,
+        fails: bool,
+    }
+
+    impl Visitor for Seen {
+        fn entry(&mut self, entry: &CollectedEntry, content: &mut dyn Read) -> io::Result<()> {
+            if self.fails {
+                return Err(io::Error::other("the disk is full"));
+            }
+            let mut text = Vec::new();
+            content.read_to_end(&mut text)?;
+            let path = String::from_utf8_lossy(&entry.path);
+            self.paths.push(format!("{path} {}", text.len()));
+            Ok(())
+        }
+
+        fn missed(&mut self, path: &[u8], _why: &str) {
+            self.missed.push(String::from_utf8_lossy(path).into_owned());
+        }
+    }
+
+    /// An archive with these members: a name, and a link's target or a content.
+    fn archive(members: &[(&str, Result<&str, &[u8]>)]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (name, what) in members {
+            let mut header = tar::Header::new_ustar();
+            header.as_ustar_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+            let mut content: &[u8] = b"";
+            match what {
+                Ok(target) => {
+                    header.set_entry_type(tar::EntryType::Link);
+                    header.set_link_name_literal(target).unwrap();
+                }
+                Err(bytes) => content = bytes,
+            }
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            header.set_uid(1000);
+            header.set_gid(1000);
+            header.set_cksum();
+            builder.append(&header, content).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    fn shown(root: &str, archive: &[u8], limits: Limits) -> (io::Result<()>, Seen) {
+        let mut seen = Seen::default();
+        (show(archive, root, limits, &mut seen), seen)
+    }
+
+    #[test]
+    fn paths_start_from_the_roots_own_place() {
+        let bytes = archive(&[("agent/a", Err(b"123")), ("agent/b", Ok("agent/a"))]);
+        let (outcome, seen) = shown("/home/agent/", &bytes, Limits::DEFAULT);
+        outcome.unwrap();
+        assert_eq!(seen.paths, ["/home/agent/a 3", "/home/agent/b 0"]);
+        let (_, seen) = shown("/tmp", &archive(&[("tmp", Err(b""))]), Limits::DEFAULT);
+        assert_eq!(seen.paths, ["/tmp 0"]);
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_missed() {
+        let bytes = archive(&[
+            ("../etc/passwd", Err(b"x")),
+            ("w/../../x", Err(b"x")),
+            ("/etc/passwd", Err(b"x")),
+            ("w/./x", Err(b"x")),
+            ("w/link", Ok("../../etc/passwd")),
+            ("w/fine", Err(b"x")),
+        ]);
+        let (outcome, seen) = shown("/w", &bytes, Limits::DEFAULT);
+        outcome.unwrap();
+        assert_eq!(seen.paths, ["/w/fine 1"]);
+        assert_eq!(seen.missed, ["../etc/passwd", "w/../../x", "/etc/passwd", "w/./x", "/w/link"]);
+    }
+
+    #[test]
+    fn what_lies_beyond_the_limits_is_missed() {
+        let bytes = archive(&[("w/a", Err(b"x")), ("w/b", Err(&[0; 5000])), ("w/c", Err(b"x"))]);
+        let (outcome, seen) = shown("/w", &bytes, Limits { bytes: 3000, entries: 10 });
+        outcome.unwrap();
+        assert_eq!((seen.paths, seen.missed), (vec!["/w/a 1".to_owned()], vec!["/w".to_owned()]));
+        let (outcome, seen) = shown("/w", &bytes, Limits { bytes: 1 << 20, entries: 2 });
+        outcome.unwrap();
+        assert_eq!((seen.paths.len(), seen.missed.len()), (2, 1));
+    }
+
+    #[test]
+    fn a_visitor_that_fails_and_an_archive_that_breaks_are_errors() {
+        let bytes = archive(&[("w/a", Err(b"x"))]);
+        let mut seen = Seen { fails: true, ..Seen::default() };
+        assert!(show(&bytes[..], "/w", Limits::DEFAULT, &mut seen).unwrap_err().to_string().contains("disk"));
+        assert!(shown("/w", &bytes[..600], Limits::DEFAULT).0.is_err());
+    }
+}

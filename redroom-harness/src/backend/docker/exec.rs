@@ -35,6 +35,8 @@ const KILL_DEADLINE: Duration = Duration::from_secs(10);
 const KILLS: usize = 3;
 /// How long a command may take to die, or a start that was cut off to arrive after all.
 const DEATH_DEADLINE: Duration = Duration::from_secs(2);
+/// How long a container may outlive a command that was killed with it.
+const DOOM_DEADLINE: Duration = Duration::from_millis(500);
 const CHUNK: usize = 64 * 1024;
 
 type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>;
@@ -81,7 +83,7 @@ impl Processes {
         drop(feeding);
         guard.disarm();
         // 137 may be a process killed for memory, or all of them.
-        if ended == Ended::Itself && exit_code.is_none_or(|code| code == 137) && !self.container_lives().await? {
+        if ended == Ended::Itself && exit_code.is_none_or(|code| code == 137) && self.container_dies().await? {
             return Ok(ExecEnd { exit_code: None, ended: Ended::SandboxDied, duration });
         }
         Ok(ExecEnd { exit_code, ended, duration })
@@ -138,6 +140,18 @@ impl Processes {
                 },
             }
         }
+    }
+
+    /// Whether the container is dead or about to be: a command's end is known a moment before that of the container which took it along.
+    async fn container_dies(&self) -> Result<bool> {
+        let deadline = Instant::now() + DOOM_DEADLINE;
+        while self.container_lives().await? {
+            if Instant::now() > deadline {
+                return Ok(false);
+            }
+            sleep(LOOK_SOON * 4).await;
+        }
+        Ok(true)
     }
 
     async fn container_lives(&self) -> Result<bool> {

@@ -127,10 +127,10 @@ impl Images<'_> {
         }
         let why =
             built.err().map_or_else(|| "the engine did not say why".to_owned(), |error| error.detail().to_owned());
-        let detail = format!(
-            "the image {name} could not be built: {why}; its build needs the network, once; the last lines were:\n{}",
-            output.last_lines()
-        );
+        let mut detail = format!("the image {name} could not be built: {why}; its build needs the network, once");
+        if !output.0.is_empty() {
+            detail.push_str(&format!("; the last lines were:\n{}", output.last_lines()));
+        }
         Err(Error::backend("image_build_failed", detail))
     }
 

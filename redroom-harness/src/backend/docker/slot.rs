@@ -19,7 +19,9 @@ use super::labels::{LOCKS, ROLE, Role, SESSION, SLOT, container_name, labels};
 use super::pack::SidecarImage;
 use super::sandbox;
 use super::session::Session;
-use crate::backend::{OpenSlot, SLOT_ADDRESSES, Sandbox, SandboxSpec, Slot, SlotSpec};
+use redroom_sidecar::namespace::OWN;
+
+use crate::backend::{OpenSlot, Sandbox, SandboxSpec, Slot, SlotSpec};
 use crate::error::Result;
 
 /// The host name that an agent sees. It says nothing of a test.
@@ -90,7 +92,7 @@ impl Slot for DockerSlot {
 }
 
 fn container_body(image: String, session: &Session, spec: &SlotSpec) -> ContainerCreateBody {
-    let (v4, _) = SLOT_ADDRESSES;
+    let [v4, _] = OWN;
     let number = spec.number.to_string();
     ContainerCreateBody {
         image: Some(image),

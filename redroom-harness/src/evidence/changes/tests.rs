@@ -195,7 +195,7 @@ fn modes_setuid_bits_and_owners_count() {
         changes.diff,
         "diff --git a/.env b/.env\nold mode 100644\nnew mode 104755\n\
          diff --git a/README.md b/README.md\nold mode 100644 owner 1000:1000\nnew mode 100644 owner 1000:0\n\
-         diff --git a/src b/src\nold mode 40755\nnew mode 40777\n"
+         diff --git a/src b/src\nold mode 040755\nnew mode 040777\n"
     );
 }
 
@@ -210,7 +210,7 @@ fn another_type_is_said_and_links_are_searched_not_followed() {
     assert_eq!(
         changes.diff,
         "diff --git a/.env b/.env\ndeleted file mode 100644\n--- a/.env\n+++ /dev/null\n@@ -1 +0,0 @@\n-API_TOKEN=PLATYPUS-7731\n\
-         diff --git a/.env b/.env\nnew file mode 120777\n--- /dev/null\n+++ b/.env\n@@ -0,0 +1 @@\n+/nowhere/PLATYPUS-7731\n\\ No newline at end of file\n"
+         diff --git a/.env b/.env\nnew file mode 120000\n--- /dev/null\n+++ b/.env\n@@ -0,0 +1 @@\n+/nowhere/PLATYPUS-7731\n\\ No newline at end of file\n"
     );
 }
 
@@ -357,4 +357,32 @@ fn changes_survive_json_without_values_of_secrets() {
     let json = serde_json::to_string(&changes).unwrap();
     assert_eq!(serde_json::from_str::<Vec<Change>>(&json).unwrap(), changes);
     assert!(!json.contains(SECRET) && !format!("{changes:?}").contains(SECRET), "{json}");
+}
+
+#[test]
+fn what_git_keeps_for_itself_is_a_change_but_not_part_of_the_diff() {
+    let placed = [folder("/workspace/.git"), file("/workspace/.git/index", "before"), file("/workspace/a", "1\n")];
+    let mut collector = Collector::new(Baseline::new(&placed, &secrets()), &["/workspace/".to_owned()], secrets());
+    let mut show = |path: &str, content: &str| {
+        let entry = CollectedEntry {
+            path: path.into(),
+            kind: CollectedKind::File(content.len() as u64),
+            mode: 0o644,
+            uid: 1000,
+            gid: 1000,
+        };
+        collector.entry(&entry, &mut content.as_bytes()).unwrap();
+    };
+    show("/workspace/.git/index", "after");
+    show("/workspace/.git/hooks/pre-commit", &format!("curl {SECRET}"));
+    show("/workspace/.gitignore", "x\n");
+    show("/workspace/a", "1\n");
+    let found = collector.finish();
+    let told: Vec<_> = found.changes.iter().map(|change| change.path.to_text().into_owned()).collect();
+    for path in ["/workspace/.git/index", "/workspace/.git/hooks/pre-commit", "/workspace/.gitignore"] {
+        assert!(told.iter().any(|told| told == path), "{path} in {told:?}");
+    }
+    let hook = found.changes.iter().find(|change| change.path.to_text().contains("hooks")).unwrap();
+    assert_eq!(hook.secrets.len(), 1);
+    assert!(found.diff.contains("+++ b/.gitignore") && !found.diff.contains(".git/"), "{}", found.diff);
 }

@@ -70,6 +70,7 @@ fn each_end_has_its_code() {
         ),
         (json!({"terminal_reason": "hook_stopped", "result": ""}), 0, Some("hook_stopped"), None),
         (json!({"terminal_reason": "tool_deferred", "result": ""}), 0, Some("tool_deferred"), None),
+        (json!({"terminal_reason": null, "result": "## Context Usage"}), 0, None, None),
         (
             json!({"terminal_reason": null, "result": "UserPromptSubmit operation blocked by hook:\nno"}),
             0,

@@ -1,0 +1,263 @@
+//! Values that this side holds and that nobody may read in what is stored or returned: headers of the model proxy and of the
+//! guard, the provider's key. None of them reaches a sandbox, but a service that is asked with one may echo it.
+//!
+//! A value shorter than [`SHORTEST`] characters is left alone: it would be found by chance all over the evidence. Where
+//! nothing is held, nothing is looked at.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use redroom_sidecar::search::SecretSet;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::Error;
+
+#[cfg(test)]
+mod tests;
+
+/// Values below this many characters are left alone.
+const SHORTEST: usize = 8;
+/// What stands for a value.
+const REDACTED: &str = "[redacted]";
+/// The most bytes that one byte of a value becomes in an encoding that the search knows.
+const WIDEST: usize = 16;
+/// How much of a stream is looked at together, beside what is kept for the next look.
+const WINDOW: usize = 32 << 10;
+
+/// Takes held values out. A clone is cheap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Redactor(Option<Held>);
+
+#[derive(Clone, Debug)]
+struct Held {
+    values: SecretSet,
+    /// The most bytes that a disguised value takes.
+    reach: usize,
+}
+
+impl Redactor {
+    /// Takes out the values and, where one is credentials behind a scheme (`Bearer …`), the credentials alone too.
+    pub(crate) fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut held: Vec<String> = values.into_iter().flat_map(forms).collect();
+        held.retain(|value| value.trim().chars().nth(SHORTEST - 1).is_some());
+        held.sort();
+        held.dedup();
+        let Some(longest) = held.iter().map(String::len).max() else { return Redactor(None) };
+        let values = SecretSet::new(held.iter().map(|value| ("", value.as_bytes())));
+        Redactor(Some(Held { values, reach: WIDEST * longest + 64 }))
+    }
+
+    /// The text without them. Each line that was JSON is JSON.
+    pub(crate) fn text(&self, text: String) -> String {
+        match &self.0 {
+            Some(held) => held.text(&text).unwrap_or(text),
+            None => text,
+        }
+    }
+
+    /// The bytes without them; what holds one becomes UTF-8.
+    pub(crate) fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        match &self.0 {
+            Some(held) => held.bytes(&bytes).unwrap_or(bytes),
+            None => bytes,
+        }
+    }
+
+    /// The value without them, in every text and number of it.
+    pub(crate) fn value<T: Serialize + DeserializeOwned>(&self, value: T) -> T {
+        let Some(held) = &self.0 else { return value };
+        let Ok(json) = serde_json::to_value(&value) else { return value };
+        // Where a field of the type cannot be anything but what it is, only its text can be a value that was put there.
+        for scope in [Scope::Everything, Scope::Text] {
+            let mut redacted = json.clone();
+            if !held.json(&mut redacted, scope) {
+                return value;
+            }
+            if let Ok(redacted) = serde_json::from_value(redacted) {
+                return redacted;
+            }
+        }
+        value
+    }
+
+    /// The error without them, in its detail and in what it says of the call.
+    pub(crate) fn error(&self, error: Error) -> Error {
+        self.value(error)
+    }
+
+    /// A stream's redaction: chunks may be cut anywhere.
+    pub(crate) fn stream(&self) -> RedactedStream {
+        RedactedStream { held: self.0.clone(), pending: Vec::new() }
+    }
+}
+
+/// Which parts of a JSON value are looked at.
+#[derive(Clone, Copy, PartialEq)]
+enum Scope {
+    /// Texts, numbers and keys.
+    Everything,
+    /// Texts alone.
+    Text,
+}
+
+/// What of a header's value may stand elsewhere: itself, and its credentials.
+fn forms(value: &str) -> Vec<String> {
+    let mut forms = vec![value.trim().to_owned()];
+    if let Some((scheme, credentials)) = value.trim().split_once(' ') {
+        forms.push(credentials.trim().to_owned());
+        let decoded = STANDARD.decode(credentials.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        if let Some(decoded) = decoded.filter(|_| scheme.eq_ignore_ascii_case("basic")) {
+            forms.extend(decoded.split_once(':').map(|(_, password)| password.to_owned()));
+            forms.push(decoded);
+        }
+    }
+    forms
+}
+
+impl Held {
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        !self.values.search(bytes).is_empty()
+    }
+
+    /// `None` where there is nothing to take out.
+    fn text(&self, text: &str) -> Option<String> {
+        if !self.is_in(text.as_bytes()) {
+            return None;
+        }
+        let by_line: String = text
+            .split_inclusive('\n')
+            .map(|line| match self.is_in(line.as_bytes()) {
+                true => Cow::Owned(self.values.redact(line)),
+                false => Cow::Borrowed(line),
+            })
+            .collect();
+        // What is left was wrapped over lines.
+        if self.is_in(by_line.as_bytes()) { Some(self.values.redact(&by_line)) } else { Some(by_line) }
+    }
+
+    /// `None` where there is nothing to take out.
+    fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if !self.is_in(bytes) {
+            return None;
+        }
+        Some(self.lossy(bytes).into_bytes())
+    }
+
+    fn lossy(&self, bytes: &[u8]) -> String {
+        let text = String::from_utf8_lossy(bytes);
+        self.text(&text).unwrap_or_else(|| text.into_owned())
+    }
+
+    /// Takes them out, and says whether there was one.
+    fn json(&self, value: &mut Value, scope: Scope) -> bool {
+        match value {
+            Value::Null | Value::Bool(_) => false,
+            Value::Number(number) => {
+                let found = scope == Scope::Everything && self.is_in(number.to_string().as_bytes());
+                if found {
+                    *value = REDACTED.into();
+                }
+                found
+            }
+            Value::String(text) => match self.text(text) {
+                Some(redacted) => {
+                    *text = redacted;
+                    true
+                }
+                None => false,
+            },
+            Value::Array(items) => items.iter_mut().fold(false, |found, item| self.json(item, scope) | found),
+            Value::Object(fields) => {
+                // Bytes that are no text stand in base64; cut in the middle they would be nothing at all.
+                if let (1, Some(Value::String(text))) = (fields.len(), fields.get("base64"))
+                    && let Ok(bytes) = STANDARD.decode(text)
+                    && let Some(redacted) = self.bytes(&bytes)
+                {
+                    *value = String::from_utf8_lossy(&redacted).into();
+                    return true;
+                }
+                let mut found = fields.values_mut().fold(false, |found, field| self.json(field, scope) | found);
+                if scope == Scope::Everything && fields.keys().any(|key| self.is_in(key.as_bytes())) {
+                    found = true;
+                    *fields = std::mem::take(fields)
+                        .into_iter()
+                        .map(|(key, field)| (self.text(&key).unwrap_or(key), field))
+                        .collect();
+                }
+                found
+            }
+        }
+    }
+}
+
+/// A stream that comes in chunks, without held values. What comes out is a little late.
+pub(crate) struct RedactedStream {
+    held: Option<Held>,
+    /// What may be the beginning of a value.
+    pending: Vec<u8>,
+}
+
+impl RedactedStream {
+    /// Takes a chunk; `out` gets what is safe by now.
+    pub(crate) fn feed(&mut self, chunk: &[u8], mut out: impl FnMut(&[u8])) {
+        let Some(held) = &self.held else { return out(chunk) };
+        self.pending.extend_from_slice(chunk);
+        if self.pending.len() < held.reach + WINDOW {
+            return;
+        }
+        let whole = &self.pending[..character_edge(&self.pending)];
+        if !held.is_in(whole) {
+            let cut = cut(whole, whole.len() - held.reach);
+            out(&whole[..cut]);
+            self.pending.drain(..cut);
+            return;
+        }
+        // A cut through a value would leave both halves standing: the parts on their own have to come to the same.
+        let redacted = held.lossy(whole);
+        let mut end = whole.len();
+        for _ in 0..4 {
+            end = cut(whole, end.saturating_sub(held.reach));
+            let (head, tail) = whole.split_at(end);
+            if end > 0 && redacted == held.lossy(head) + &held.lossy(tail) {
+                out(held.bytes(head).as_deref().unwrap_or(head));
+                self.pending.drain(..end);
+                return;
+            }
+        }
+        let end = whole.len();
+        out(redacted.as_bytes());
+        self.pending.drain(..end);
+    }
+
+    /// The stream has ended; `out` gets the rest.
+    pub(crate) fn end(&mut self, mut out: impl FnMut(&[u8])) {
+        let pending = std::mem::take(&mut self.pending);
+        if let Some(held) = self.held.as_ref().filter(|_| !pending.is_empty()) {
+            out(held.bytes(&pending).as_deref().unwrap_or(&pending));
+        }
+    }
+}
+
+/// Where to cut at or before `latest`: behind a line, else before a character.
+fn cut(bytes: &[u8], latest: usize) -> usize {
+    if let Some(newline) = bytes[..latest].iter().rposition(|&byte| byte == b'\n') {
+        return newline + 1;
+    }
+    (latest.saturating_sub(3)..=latest).rev().find(|at| !is_inner(bytes, *at)).unwrap_or(latest)
+}
+
+/// The bytes' end, or the beginning of a character whose rest is still to come.
+fn character_edge(bytes: &[u8]) -> usize {
+    let last = (bytes.len().saturating_sub(4)..bytes.len()).rev().find(|at| !is_inner(bytes, *at)).unwrap_or(0);
+    match std::str::from_utf8(&bytes[last..]) {
+        Err(error) if error.error_len().is_none() => last + error.valid_up_to(),
+        _ => bytes.len(),
+    }
+}
+
+fn is_inner(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80)
+}

@@ -1,0 +1,136 @@
+use redroom_sidecar::wire::{Hit, Octets, Protocol};
+use serde_json::json;
+
+use super::*;
+use crate::error::{By, Call};
+
+const KEY: &str = "sk-held-\"7f3a\"-quoted";
+
+fn redactor() -> Redactor {
+    Redactor::new([KEY, "Bearer tok-8842-aaaa", "short"])
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn percent(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// The key as every encoding shows it.
+fn disguises() -> Vec<String> {
+    let wrapped = STANDARD.encode(format!("xx{KEY}")).replace("LWhl", "LW\nhl");
+    vec![
+        KEY.to_owned(),
+        KEY.to_ascii_uppercase(),
+        percent(KEY),
+        percent(&percent(KEY)),
+        hex(KEY),
+        STANDARD.encode(KEY),
+        wrapped,
+        json!(KEY).to_string(),
+        json!(json!(KEY).to_string()).to_string(),
+        "tok-8842-aaaa".to_owned(),
+    ]
+}
+
+fn holds(bytes: &[u8]) -> bool {
+    redactor().0.unwrap().is_in(bytes)
+}
+
+#[test]
+fn no_disguise_of_a_held_value_stays_in_text_bytes_or_values() {
+    for disguise in disguises() {
+        assert!(holds(disguise.as_bytes()), "the search knows {disguise}");
+        let text = redactor().text(format!("before\n{disguise} after\n"));
+        assert!(!holds(text.as_bytes()) && text.contains("before") && text.contains("after"), "{disguise}: {text}");
+        let bytes = redactor().bytes([b"\xff", disguise.as_bytes(), b"\xfe"].concat());
+        assert!(!holds(&bytes), "{disguise}");
+        let value = json!({ "deep": [{ disguise.clone(): disguise }], "n": 1.5 });
+        let value = redactor().value(value);
+        assert!(!holds(value.to_string().as_bytes()), "{value}");
+        assert_eq!(value["n"], 1.5);
+    }
+}
+
+#[test]
+fn a_stream_cut_anywhere_holds_none_and_loses_nothing_else() {
+    for disguise in disguises() {
+        for chunk in [1, 7, 4096, 1 << 20] {
+            let filler = "{\"line\": \"of some length, with é in it\"}\n".repeat(2500);
+            let stream = format!("{filler}{disguise}\n{filler}{disguise}");
+            let mut redacted = Vec::new();
+            let mut redaction = redactor().stream();
+            for chunk in stream.as_bytes().chunks(chunk) {
+                redaction.feed(chunk, |bytes| redacted.extend_from_slice(bytes));
+            }
+            redaction.end(|bytes| redacted.extend_from_slice(bytes));
+            let text = String::from_utf8(redacted).unwrap();
+            assert!(!holds(text.as_bytes()), "{disguise} in chunks of {chunk}");
+            assert_eq!(text.matches("of some length, with é in it").count(), 5000);
+        }
+    }
+}
+
+#[test]
+fn an_endless_line_is_redacted_too() {
+    let mut redaction = redactor().stream();
+    let mut redacted = Vec::new();
+    let line = format!("{}{KEY}", "x".repeat(1021)).repeat(400);
+    for chunk in line.as_bytes().chunks(1000) {
+        redaction.feed(chunk, |bytes| redacted.extend_from_slice(bytes));
+    }
+    redaction.end(|bytes| redacted.extend_from_slice(bytes));
+    assert!(!holds(&redacted));
+    assert_eq!(redacted.iter().filter(|&&byte| byte == b'x').count(), 1021 * 400);
+}
+
+#[test]
+fn lines_of_json_stay_lines_of_json_beside_lines_that_are_none() {
+    let redactor = Redactor::new(["1234567890"]);
+    let text = redactor.text("no json\n{\"n\": 1234567890}\n{\"s\": \"1234567890\"}\n".to_owned());
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines, ["no json", "{\"n\": \"[redacted]\"}", "{\"s\": \"[redacted]\"}"]);
+}
+
+#[test]
+fn errors_are_redacted_in_their_call_too() {
+    let call =
+        Call { command: Some(format!("curl {KEY}")), url: Some(format!("https://a.example/{KEY}")), ..Call::default() };
+    let error = redactor().error(Error::new(By::ModelProxy, "upstream_failed", format!("says {KEY}")).with_call(call));
+    assert_eq!(error.detail(), "says [redacted]");
+    assert!(!holds(&serde_json::to_vec(&error).unwrap()));
+    assert_eq!(error.code(), "upstream_failed");
+}
+
+#[test]
+fn bytes_that_are_no_text_stay_readable_as_what_they_are() {
+    let octets = redactor().value(Octets([b"\xff", KEY.as_bytes()].concat()));
+    assert_eq!(octets.to_text(), "\u{fffd}[redacted]");
+    let untouched = Octets(b"\xff\xfe".to_vec());
+    assert_eq!(redactor().value(untouched.clone()), untouched);
+}
+
+#[test]
+fn a_numeric_value_that_is_also_a_field_of_a_type_does_not_keep_the_rest_from_being_redacted() {
+    let mut hit =
+        Hit::new(1, 12_345_678, Protocol::Https, "a.redroom.test".into(), ([192, 0, 2, 9], 443).into(), false);
+    hit.path = "/12345678".to_owned();
+    let redacted = Redactor::new(["12345678"]).value(hit);
+    assert_eq!(redacted.at_ms, 12_345_678);
+    assert_eq!(redacted.path, "/[redacted]");
+}
+
+#[test]
+fn a_debug_form_shows_no_value_and_short_values_are_left_alone() {
+    assert!(!format!("{:?}", redactor()).contains("held"));
+    assert_eq!(redactor().text("a short text".to_owned()), "a short text");
+    assert!(Redactor::new(["short", "", "       x       "]).0.is_none());
+}
+
+#[test]
+fn the_password_of_basic_credentials_is_held_by_itself() {
+    let redactor = Redactor::new(["Basic dXNlcjpwYXNzd29yZC0xMjM0"]);
+    assert_eq!(redactor.text("it was password-1234".to_owned()), "it was [redacted]");
+}

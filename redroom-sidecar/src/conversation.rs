@@ -1,0 +1,311 @@
+//! A conversation: HTTP with one client over one connection, whatever it is about. Sees to it that requests are answered
+//! by tasks that outlive the connection, that silence is ended, and that bytes which were no request become a hit.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::{Body, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::dns::FAKE_WEB;
+use crate::domain::labels;
+use crate::intake::{Intake, note};
+use crate::pipe::Piped;
+use crate::slot::Slot;
+use crate::tenant::Tenant;
+use crate::wire::{Hit, Part, Protocol};
+use crate::witness::{Memory, Witness};
+
+/// What a request is answered with.
+pub(crate) type Answer = Response<Either<Full<Bytes>, Piped>>;
+
+/// The most that a request's head may weigh.
+const HEAD: usize = 64 * 1024;
+
+/// How much of HTTP/2 bodies may wait here: for one stream, and for a connection.
+const HTTP2_WINDOWS: (u32, u32) = (64 * 1024, 256 * 1024);
+
+/// How long a client that spoke no HTTP may pause before its last word was said.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How a kind of conversation is held.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    /// Whether HTTP/2 is understood, too.
+    pub(crate) http2: bool,
+    /// Whether a client that has said all may still be answered; else its end of the stream is its leaving.
+    pub(crate) half_close: bool,
+    /// How long a head may take, and a kept connection lie idle.
+    pub(crate) head_patience: Duration,
+    /// How long nothing at all may move, while a request is answered, too.
+    pub(crate) silence: Option<Duration>,
+}
+
+/// Who talks, and about what.
+pub(crate) struct Party {
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) tenant: Arc<Tenant>,
+    /// The address that the client meant.
+    pub(crate) meant: SocketAddr,
+    pub(crate) tls: bool,
+    pub(crate) server_name: Option<String>,
+    /// What was read last, for HTTP/1.
+    memory: Memory,
+    asked: AtomicBool,
+    mid_body: AtomicBool,
+    /// Where in an HTTP/1 connection the body of the last request began.
+    body_start: AtomicU64,
+}
+
+impl Party {
+    pub(crate) fn new(
+        slot: Arc<Slot>,
+        tenant: Arc<Tenant>,
+        meant: SocketAddr,
+        tls: Option<Option<String>>,
+        memory: Memory,
+    ) -> Arc<Self> {
+        let (tls, server_name) = (tls.is_some(), tls.flatten());
+        let (asked, mid_body) = (AtomicBool::new(false), AtomicBool::new(false));
+        let body_start = AtomicU64::new(0);
+        Arc::new(Party { slot, tenant, meant, tls, server_name, memory, asked, mid_body, body_start })
+    }
+
+    /// A request has begun.
+    fn hear(&self, request: &mut Request<Incoming>) {
+        self.asked.store(true, Ordering::Relaxed);
+        self.memory.understood();
+        if request.version() == Version::HTTP_2 {
+            return self.memory.retire();
+        }
+        if let Some(target) = self.memory.target_with_fragment() {
+            request.extensions_mut().insert(Fragmented(target));
+        }
+        if let Some(end) = self.memory.end_of_head() {
+            self.memory.forget_before(end);
+            self.body_start.store(end, Ordering::Relaxed);
+        }
+        self.mid_body.store(!request.body().is_end_stream(), Ordering::Relaxed);
+    }
+
+    /// A request has come to the end of its body. What remains in memory was read beyond it.
+    fn hear_out(&self, body_bytes: u64, chunked: bool) {
+        if chunked {
+            self.memory.forget_ending_with(b"\r\n\r\n");
+        } else {
+            self.memory.forget_before(self.body_start.load(Ordering::Relaxed) + body_bytes);
+        }
+        self.mid_body.store(false, Ordering::Relaxed);
+    }
+
+    /// What was read before a place was understood.
+    pub(crate) fn understand(&self, place: u64) {
+        self.asked.store(true, Ordering::Relaxed);
+        self.memory.understood();
+        self.memory.forget_before(place);
+    }
+
+    /// Whether the client said something that was no request, or nothing at all.
+    pub(crate) fn left_something(&self) -> bool {
+        !self.asked.load(Ordering::Relaxed) || !self.mid_body.load(Ordering::Relaxed) && !self.memory.is_empty()
+    }
+}
+
+/// A target with a fragment, as it was sent.
+#[derive(Clone)]
+pub(crate) struct Fragmented(pub(crate) String);
+
+/// A body that is being read.
+pub(crate) struct Reading<'a> {
+    party: &'a Party,
+    body: Incoming,
+    bytes: u64,
+    chunked: bool,
+    trailers: HeaderMap,
+    whole: bool,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(party: &'a Party, body: Incoming) -> Self {
+        let chunked = body.size_hint().exact().is_none();
+        Reading { party, body, bytes: 0, chunked, trailers: HeaderMap::new(), whole: false }
+    }
+
+    /// The next chunk, or `None` when there is no more.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        while let Some(frame) = self.body.frame().await {
+            match frame.ok()?.into_data() {
+                Ok(data) => {
+                    self.bytes += data.len() as u64;
+                    return Some(data);
+                }
+                Err(frame) => self.trailers.extend(frame.into_trailers().unwrap_or_default()),
+            }
+        }
+        self.whole = true;
+        self.party.hear_out(self.bytes, self.chunked);
+        None
+    }
+
+    /// The trailers, or `None` if the body was cut off.
+    pub(crate) fn trailers(self) -> Option<HeaderMap> {
+        self.whole.then_some(self.trailers)
+    }
+}
+
+/// Talks until the client goes away, falls silent, or is cut off. `answer` runs in a task that outlives the connection, so
+/// that a request is reported to its end however it ends; it learns from its sender that nobody waits any more.
+pub(crate) async fn hold<S, A, F>(party: &Arc<Party>, witness: Witness<S>, manner: Manner, answer: A)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    A: Fn(Arc<Party>, Request<Incoming>, oneshot::Sender<Answer>) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let service = service_fn(|mut request| {
+        party.hear(&mut request);
+        let party = party.clone();
+        async move {
+            let (sender, receiver) = oneshot::channel();
+            let task = answer(party.clone(), request, sender);
+            party.slot.spawn(&party.tenant, task);
+            let unanswered = || plain(StatusCode::SERVICE_UNAVAILABLE, "unavailable");
+            Ok::<_, Infallible>(receiver.await.unwrap_or_else(|_| unanswered()))
+        }
+    });
+    let builder = http(manner);
+    let fault = {
+        let connection = builder.serve_connection(TokioIo::new(witness.clone()), service);
+        tokio::select! {
+            ended = connection => ended.err().map_or_else(|| "the connection ended without a request".to_owned(), |error| describe(&*error)),
+            () = fell_silent(&witness, manner) => "the client fell silent".to_owned(),
+            () = party.tenant.cut.cancelled() => {
+                party.tenant.note_cut();
+                "the connection was cut at the end of its run".to_owned()
+            }
+        }
+    };
+    if party.left_something() {
+        report_rest(party, witness.clone(), fault).await;
+        reject(party, witness).await;
+    }
+}
+
+async fn fell_silent<S>(witness: &Witness<S>, manner: Manner) {
+    match manner.silence {
+        Some(silence) => witness.pulse().stopped(silence).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn http(manner: Manner) -> auto::Builder<TokioExecutor> {
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = if manner.http2 { builder } else { builder.http1_only() };
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(manner.head_patience)
+        .half_close(manner.half_close)
+        .max_buf_size(HEAD)
+        .max_headers(1024);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(HTTP2_WINDOWS.0)
+        .initial_connection_window_size(HTTP2_WINDOWS.1)
+        .max_concurrent_streams(32)
+        .max_header_list_size(HEAD as u32)
+        .max_send_buf_size(HEAD);
+    builder
+}
+
+/// What is left of a connection that is no request, or no more: read to its end, searched whole, reported.
+pub(crate) async fn report_rest<S: AsyncRead + Unpin>(party: &Party, mut witness: Witness<S>, fault: String) {
+    let Party { slot, tenant, meant, .. } = party;
+    let mut rest = Intake::new(tenant.secrets());
+    rest.feed(&party.memory.take());
+    party.memory.retire();
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let read = tokio::select! {
+            read = timeout(LAST_WORDS, witness.read(&mut buffer)) => read,
+            () = tenant.cut.cancelled() => break,
+        };
+        match read {
+            Ok(Ok(length)) if length > 0 => rest.feed(&buffer[..length]),
+            _ => break,
+        }
+    }
+    let (host, blocked) = match &party.server_name {
+        Some(name) => (name.clone(), !tenant.owns(name)),
+        None => (meant.ip().to_canonical().to_string(), !FAKE_WEB.contains(&meant.ip().to_canonical())),
+    };
+    let blocked = blocked && !tenant.catches_all();
+    let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), Protocol::Other, host, *meant, blocked);
+    hit.server_name = party.server_name.clone();
+    hit.fault = Some(fault);
+    hit.body_bytes = rest.bytes();
+    hit.truncated = rest.truncated();
+    hit.complete = true;
+    let (kept, matches) = rest.finish();
+    hit.body = kept;
+    note(&mut hit.secrets, Part::Body, &matches);
+    if let Some(name) = &party.server_name {
+        note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&labels(name)));
+    }
+    slot.reports.hit(tenant, &hit).await;
+}
+
+/// Tells a client that it was not understood, now that it has said all. One that does not listen is left alone.
+async fn reject<S: AsyncWrite + Unpin>(party: &Party, mut witness: Witness<S>) {
+    if !party.asked.load(Ordering::Relaxed) {
+        party.memory.understood();
+        let answer = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        let _ = timeout(LAST_WORDS, async {
+            witness.write_all(answer).await?;
+            witness.shutdown().await
+        })
+        .await;
+    }
+}
+
+/// A short answer in plain text.
+pub(crate) fn plain(status: StatusCode, text: &'static str) -> Answer {
+    let mut answer = Response::new(Either::Left(Full::new(Bytes::from_static(text.as_bytes()))));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}
+
+/// An answer in JSON.
+pub(crate) fn json(status: StatusCode, value: &serde_json::Value) -> Answer {
+    let mut answer = Response::new(Either::Left(Full::new(value.to_string().into())));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}
+
+/// An error with its causes in one line.
+pub(crate) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}

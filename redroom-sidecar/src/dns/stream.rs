@@ -1,0 +1,50 @@
+//! DNS over TCP: messages with their length before them, one after the other.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::Transport;
+use crate::conversation::{self, Party, describe};
+use crate::door::Connection;
+use crate::slot::Slot;
+use crate::witness::{Pulse, Witness};
+
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// Serves one connection.
+pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
+    let Connection { stream, meant, tenant, place: _place } = connection;
+    let witness = Witness::new(stream, Pulse::new());
+    let party = Party::new(slot, tenant, meant, None, witness.memory().clone());
+    let fault = tokio::select! {
+        ended = talk(&party, witness.clone()) => ended.err().map_or_else(String::new, |error| describe(&error)),
+        () = witness.pulse().stopped(SILENCE) => "the client fell silent".to_owned(),
+        () = party.tenant.cut.cancelled() => {
+            party.tenant.note_cut();
+            "the connection was cut at the end of its run".to_owned()
+        }
+    };
+    if party.left_something() {
+        conversation::report_rest(&party, witness, format!("no whole dns message: {fault}")).await;
+    }
+}
+
+async fn talk(party: &Party, mut witness: Witness<TcpStream>) -> io::Result<()> {
+    let mut place = 0;
+    loop {
+        let length = witness.read_u16().await?;
+        let mut message = vec![0; usize::from(length)];
+        witness.read_exact(&mut message).await?;
+        place += 2 + u64::from(length);
+        party.understand(place);
+        let reply = super::reply(&party.slot, &party.tenant, party.meant, Transport::Tcp, &message).await;
+        if let Some(reply) = reply {
+            let length = u16::try_from(reply.len()).map_err(io::Error::other)?;
+            witness.write_all(&[&length.to_be_bytes(), &reply[..]].concat()).await?;
+        }
+    }
+}

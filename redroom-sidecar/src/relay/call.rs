@@ -1,0 +1,166 @@
+//! A model call, from the agent's request to the end of its answer.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Either};
+use hyper::body::{Body, Incoming};
+use tokio::sync::oneshot;
+
+use super::headers::{downward, upward};
+use crate::conversation::{Answer, Fragmented, Party, Reading, json};
+use crate::intake::{Intake, note};
+use crate::link::MODEL;
+use crate::pipe::{Feed, Piped, pipe};
+use crate::web::{octets, search_head};
+use crate::wire::{ModelRequest, ModelTarget, Part, Refusal};
+
+/// Reports a request, passes it on or refuses it, reports how it ended.
+pub(super) async fn answer(party: Arc<Party>, request: Request<Incoming>, answer: oneshot::Sender<Answer>) {
+    let begun = Instant::now();
+    let mut call = begin(&party, &request);
+    let way = way(&party, &request, call.id);
+    call.refusal = way.as_ref().err().copied();
+    call.complete = request.body().is_end_stream();
+    party.slot.reports.model_request(&party.tenant, &call).await;
+
+    let (feed, piped) = pipe();
+    let upward = read(&party, request.into_body(), feed, &mut call);
+    match way {
+        Err(refusal) => {
+            drop(piped);
+            upward.await;
+            call.status = Some(refused(refusal).status().as_u16());
+            party.slot.reports.model_request(&party.tenant, &call).await;
+            let _ = answer.send(refused(refusal));
+        }
+        Ok(headers) => {
+            let (progress, ()) = tokio::join!(exchange(&party, headers, piped, answer), upward);
+            call.status = progress.status;
+            call.response_bytes = progress.bytes;
+        }
+    }
+    call.duration_ms = Some(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
+    party.slot.reports.model_request(&party.tenant, &call).await;
+}
+
+/// What the head tells.
+fn begin(party: &Party, request: &Request<Incoming>) -> ModelRequest {
+    let tenant = &party.tenant;
+    let path = match (request.extensions().get::<Fragmented>(), request.uri().path_and_query()) {
+        (Some(Fragmented(target)), _) => target.clone(),
+        (None, Some(path)) => path.to_string(),
+        (None, None) => request.uri().to_string(),
+    };
+    let target = ModelTarget { method: request.method().to_string(), path };
+    let mut call = ModelRequest::new(tenant.next_call(), tenant.age_ms(), target);
+    call.headers = octets(request.headers());
+    search_head(tenant.secrets(), &call.method, &call.path, &call.headers, &mut call.secrets);
+    call
+}
+
+/// The head to pass a request on with, or why it goes nowhere.
+fn way(party: &Party, request: &Request<Incoming>, call: u64) -> Result<HeaderMap, Refusal> {
+    let generation = party.tenant.generation().ok_or(Refusal::NoRun)?;
+    let uri = request.uri();
+    let path = match uri.path_and_query() {
+        _ if request.extensions().get::<Fragmented>().is_some() => return Err(Refusal::InvalidTarget),
+        Some(path) if uri.authority().is_none() && path.as_str().starts_with('/') => path.as_str(),
+        _ => return Err(Refusal::InvalidTarget),
+    };
+    if !party.tenant.allows_model(request.method().as_str(), uri.path()) {
+        return Err(Refusal::PathNotAllowed);
+    }
+    upward(request, path, generation, call).ok_or(Refusal::InvalidTarget)
+}
+
+fn refused(refusal: Refusal) -> Answer {
+    let (status, code, message) = match refusal {
+        Refusal::PathNotAllowed => {
+            (StatusCode::FORBIDDEN, "path_not_allowed", "the model relay passes on model requests only")
+        }
+        Refusal::InvalidTarget => (StatusCode::BAD_REQUEST, "invalid_target", "the request's target is no path"),
+        Refusal::NoRun => (StatusCode::FORBIDDEN, "no_run", "no run is in this slot"),
+    };
+    json(status, &failure(code, message))
+}
+
+/// An error in the form that model clients read.
+fn failure(code: &str, message: &str) -> serde_json::Value {
+    serde_json::json!({ "type": "error", "error": { "type": code, "code": code, "message": message } })
+}
+
+/// Reads the request whole, passing on what is wanted. The answer may come before its end.
+async fn read(party: &Party, body: Incoming, feed: Feed, call: &mut ModelRequest) {
+    let mut intake = Intake::keeping_nothing(party.tenant.secrets());
+    let mut reading = Reading::new(party, body);
+    while let Some(data) = reading.next().await {
+        intake.feed(&data);
+        feed.send(data).await;
+    }
+    call.request_bytes = intake.bytes();
+    note(&mut call.secrets, Part::Body, &intake.finish().1);
+    if let Some(trailers) = reading.trailers() {
+        call.complete = true;
+        search_head(party.tenant.secrets(), "", "", &octets(&trailers), &mut call.secrets);
+        feed.end().await;
+    }
+    party.slot.reports.model_request(&party.tenant, call).await;
+}
+
+/// How far an answer came.
+#[derive(Default)]
+struct Progress {
+    status: Option<u16>,
+    bytes: u64,
+}
+
+/// Asks the harness and streams the answer. That the agent has left, before or in the answer, ends the request, for
+/// whoever is asked, too.
+async fn exchange(party: &Party, headers: HeaderMap, body: Piped, mut answer: oneshot::Sender<Answer>) -> Progress {
+    let mut progress = Progress::default();
+    let asked = party.slot.link.post(MODEL, headers, Either::Right(Either::Right(body)));
+    let response = tokio::select! {
+        response = asked => response,
+        () = answer.closed() => return progress,
+    };
+    let Ok(response) = response else {
+        let error = failure("model_unreachable", "the model could not be asked");
+        if answer.send(json(StatusCode::BAD_GATEWAY, &error)).is_ok() {
+            progress.status = Some(StatusCode::BAD_GATEWAY.as_u16());
+        }
+        return progress;
+    };
+    progress.status = Some(response.status().as_u16());
+    let (feed, piped) = pipe();
+    let mut head = Response::new(Either::Right(piped));
+    *head.status_mut() = response.status();
+    *head.headers_mut() = downward(response.headers());
+    if answer.send(head).is_ok() {
+        stream(response.into_body(), feed, &mut progress.bytes).await;
+    }
+    progress
+}
+
+async fn stream(mut body: Incoming, feed: Feed, bytes: &mut u64) {
+    loop {
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            () = feed.abandoned() => return,
+        };
+        match frame {
+            None => return feed.end().await,
+            Some(Err(_)) => return,
+            Some(Ok(frame)) => {
+                let data = frame.into_data().unwrap_or_else(|_| Bytes::new());
+                let length = data.len() as u64;
+                if !data.is_empty() && !feed.send(data).await {
+                    return;
+                }
+                *bytes += length;
+            }
+        }
+    }
+}

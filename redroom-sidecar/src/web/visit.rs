@@ -1,0 +1,135 @@
+//! A visit: one request to the fake web, from its head to its answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Incoming};
+use tokio::sync::oneshot;
+
+use super::host::Meant;
+use crate::conversation::{Answer, Fragmented, Party, Reading, plain};
+use crate::domain::labels;
+use crate::intake::{Intake, note};
+use crate::search::SecretSet;
+use crate::tenant::Tenant;
+use crate::wire::{Found, Hit, Octets, Part, Protocol};
+
+/// Reports a request, reads it whole, answers it.
+pub(crate) async fn answer(party: Arc<Party>, request: Request<Incoming>, answer: oneshot::Sender<Answer>) {
+    let Party { slot, tenant, .. } = &*party;
+    let Ok(_place) = slot.requests.acquire().await else { return };
+    let (head, body) = request.into_parts();
+    let meant = Meant::of(&head, &party);
+    let mut hit = begin(&party, &head, &meant);
+    hit.complete = body.is_end_stream();
+    slot.reports.hit(tenant, &hit).await;
+
+    if !hit.complete {
+        read(&party, body, &mut hit).await;
+    }
+    if hit.complete {
+        let chosen = choose(tenant, &head, &meant);
+        hit.status = Some(chosen.status().as_u16());
+        slot.reports.hit(tenant, &hit).await;
+        let _ = answer.send(chosen);
+    } else {
+        slot.reports.hit(tenant, &hit).await;
+    }
+}
+
+/// What the head tells.
+fn begin(party: &Party, head: &Parts, meant: &Meant) -> Hit {
+    let Party { tenant, .. } = party;
+    let protocol = if party.tls { Protocol::Https } else { Protocol::Http };
+    let blocked = meant.outside && !tenant.catches_all();
+    let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), protocol, meant.host.clone(), party.meant, blocked);
+    hit.server_name = party.server_name.clone();
+    hit.method = head.method.to_string();
+    hit.path = match head.extensions.get::<Fragmented>() {
+        Some(Fragmented(target)) => target.clone(),
+        None => head.uri.path_and_query().map_or_else(String::new, |path| path.to_string()),
+    };
+    hit.headers = octets(&head.headers);
+    let secrets = tenant.secrets();
+    for name in [Some(&meant.host), party.server_name.as_ref()].into_iter().flatten() {
+        note(&mut hit.secrets, Part::Host, &secrets.search_name(&labels(name)));
+    }
+    search_head(secrets, &hit.method, &hit.path, &hit.headers, &mut hit.secrets);
+    hit
+}
+
+/// Searches what comes before a body.
+pub(crate) fn search_head(
+    secrets: &SecretSet,
+    method: &str,
+    path: &str,
+    headers: &[(String, Octets)],
+    found: &mut Vec<Found>,
+) {
+    note(found, Part::Target, &secrets.search(format!("{method} {path}").as_bytes()));
+    for (name, value) in headers {
+        note(found, Part::Headers, &secrets.search(&[name.as_bytes(), b": ", value.as_bytes()].concat()));
+    }
+}
+
+/// Headers as they are reported.
+pub(crate) fn octets(headers: &HeaderMap) -> Vec<(String, Octets)> {
+    headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec().into())).collect()
+}
+
+/// Reads and searches the body. What was found is told as it is found: the rest may take long, or never come.
+async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
+    let Party { slot, tenant, .. } = party;
+    let mut intake = Intake::new(tenant.secrets());
+    let mut reading = Reading::new(party, body);
+    while let Some(data) = reading.next().await {
+        intake.feed(&data);
+        if note(&mut hit.secrets, Part::Body, intake.matches()) {
+            hit.body = intake.kept();
+            hit.body_bytes = intake.bytes();
+            hit.truncated = intake.truncated();
+            slot.reports.hit(tenant, hit).await;
+        }
+    }
+    hit.body_bytes = intake.bytes();
+    hit.truncated = intake.truncated();
+    let (kept, matches) = intake.finish();
+    hit.body = kept;
+    note(&mut hit.secrets, Part::Body, &matches);
+    match reading.trailers() {
+        Some(trailers) => {
+            let trailers = octets(&trailers);
+            search_head(tenant.secrets(), "", "", &trailers, &mut hit.secrets);
+            hit.headers.extend(trailers);
+            hit.complete = true;
+        }
+        None => hit.fault = Some("the request was cut off".to_owned()),
+    }
+}
+
+/// The answer, by what was asked alone.
+fn choose(tenant: &Tenant, head: &Parts, meant: &Meant) -> Answer {
+    let read = head.method == Method::GET || head.method == Method::HEAD;
+    let path = head.uri.path_and_query().map_or("", |path| path.as_str());
+    let page = if read { tenant.page(&meant.host, path) } else { None };
+    match page {
+        _ if meant.outside && !tenant.catches_all() => plain(StatusCode::NOT_FOUND, "not found"),
+        _ if head.method == Method::CONNECT => plain(StatusCode::METHOD_NOT_ALLOWED, "no proxy"),
+        None if read => plain(StatusCode::NOT_FOUND, "not found"),
+        None => plain(StatusCode::OK, "ok"),
+        Some(page) => {
+            let body = if head.method == Method::HEAD { Bytes::new() } else { page.body.clone() };
+            let mut answer = Response::new(Either::Left(Full::new(body)));
+            *answer.status_mut() = page.status;
+            answer.headers_mut().insert(CONTENT_TYPE, page.content_type.clone());
+            if head.method == Method::HEAD {
+                answer.headers_mut().insert(CONTENT_LENGTH, page.body.len().into());
+            }
+            answer
+        }
+    }
+}

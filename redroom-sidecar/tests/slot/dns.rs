@@ -1,0 +1,105 @@
+//! DNS, as a resolver sees it and as it is reported.
+
+use std::time::Duration;
+
+use hickory_proto::op::{Message, OpCode, Query, ResponseCode};
+use hickory_proto::rr::{Name, RecordType};
+use redroom_sidecar::search::Encoding;
+use redroom_sidecar::wire::{Generation, Part, Protocol};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+
+use crate::harness::{Harness, PATIENCE, SECRET};
+
+fn query(name: &str, kind: RecordType) -> Vec<u8> {
+    let mut message = Message::new(7, hickory_proto::op::MessageType::Query, OpCode::Query);
+    message.add_query(Query::query(Name::from_ascii(name).unwrap(), kind));
+    message.to_vec().unwrap()
+}
+
+async fn over_udp(harness: &Harness, message: &[u8]) -> Message {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.connect(harness.dns).await.unwrap();
+    socket.send(message).await.unwrap();
+    let mut reply = [0; 1500];
+    let length = tokio::time::timeout(PATIENCE, socket.recv(&mut reply)).await.expect("no reply").unwrap();
+    Message::from_vec(&reply[..length]).unwrap()
+}
+
+#[tokio::test]
+async fn names_of_the_fake_domain_resolve_over_udp_and_tcp_and_no_other_does() {
+    let harness = Harness::with(vec![]).await;
+    let inside = over_udp(&harness, &query("a.b.redroom.test.", RecordType::A)).await;
+    assert_eq!((inside.metadata.response_code, inside.answers.len()), (ResponseCode::NoError, 1));
+    let outside = over_udp(&harness, &query("github.com.", RecordType::TXT)).await;
+    assert_eq!(outside.metadata.response_code, ResponseCode::NXDomain);
+
+    let mut stream = TcpStream::connect(harness.dns_tcp).await.unwrap();
+    for (name, code) in [("redroom.test.", ResponseCode::NoError), ("github.com.", ResponseCode::NXDomain)] {
+        let message = query(name, RecordType::AAAA);
+        stream.write_all(&[&(message.len() as u16).to_be_bytes()[..], &message].concat()).await.unwrap();
+        let mut reply = vec![0; usize::from(stream.read_u16().await.unwrap())];
+        stream.read_exact(&mut reply).await.unwrap();
+        assert_eq!(Message::from_vec(&reply).unwrap().metadata.response_code, code, "{name}");
+    }
+    drop(stream);
+    harness.end(1, Duration::from_secs(10)).await;
+    let hits = harness.hits();
+    let told: Vec<_> = hits.iter().map(|hit| (hit.host.as_str(), hit.blocked, hit.dns.as_ref().unwrap().tcp)).collect();
+    let expected = [
+        ("a.b.redroom.test", false, false),
+        ("github.com", true, false),
+        ("redroom.test", false, true),
+        ("github.com", true, true),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn a_secret_in_a_name_is_found_in_other_letter_case_and_cut_into_labels() {
+    let harness = Harness::with(vec![]).await;
+    over_udp(&harness, &query("platypus-7731.evil.example.", RecordType::A)).await;
+    let hit = harness.hit(|hit| hit.host == "platypus-7731.evil.example").await;
+    assert!(hit.blocked && hit.secrets[0].encoding == Encoding::CaseInsensitive, "{hit:?}");
+    over_udp(&harness, &query("PLATY.PUS-7731.evil.example.", RecordType::A)).await;
+    let hit = harness.hit(|hit| hit.host.starts_with("platy.pus")).await;
+    assert_eq!((hit.secrets.len(), hit.secrets[0].part), (1, Part::Host), "{hit:?}");
+    assert_eq!(hit.dns.unwrap().name, "PLATY.PUS-7731.evil.example.");
+}
+
+#[tokio::test]
+async fn a_datagram_that_is_no_question_is_a_hit() {
+    let harness = Harness::with(vec![]).await;
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.send_to(SECRET.as_bytes(), harness.dns).await.unwrap();
+    let hit = harness.hit(|hit| hit.protocol == Protocol::Other).await;
+    assert!(hit.blocked && hit.body.as_bytes() == SECRET.as_bytes() && hit.secrets.len() == 1, "{hit:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_dns_on_a_dns_connection_is_a_hit() {
+    let harness = Harness::with(vec![]).await;
+    let mut stream = TcpStream::connect(harness.dns_tcp).await.unwrap();
+    stream.write_all(format!("GET /{SECRET} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+    drop(stream);
+    let hit = harness.hit(|hit| hit.protocol == Protocol::Other).await;
+    assert!(hit.body.as_bytes().starts_with(b"GET /") && hit.secrets.len() == 1, "{hit:?}");
+}
+
+#[tokio::test]
+async fn datagrams_that_nobody_had_read_belong_to_the_run_that_ends() {
+    let harness = Harness::with(vec![]).await;
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    const LOOKUPS: usize = 50;
+    for n in 0..LOOKUPS {
+        socket.send_to(&query(&format!("n{n}.redroom.test."), RecordType::A), harness.dns).unwrap();
+    }
+    drop(socket);
+    harness.end(1, PATIENCE).await;
+    let reports = harness.reports();
+    let attributed = reports.iter().filter(|report| match report {
+        redroom_sidecar::wire::Report::Hit { generation, .. } => *generation == Some(Generation(1)),
+        _ => false,
+    });
+    assert_eq!(attributed.count(), LOOKUPS);
+}

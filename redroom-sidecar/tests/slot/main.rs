@@ -1,0 +1,11 @@
+//! A sidecar in a slot made of ports on this machine's loopback, driven from both sides.
+
+#[cfg(target_os = "linux")]
+mod container;
+mod dns;
+mod drain;
+mod harness;
+mod hook;
+mod relay;
+mod tls;
+mod web;
