@@ -37,6 +37,7 @@ pub(crate) fn an_interrupted_suite_that_nobody_listens_to_ends_all_the_same() {
         std::thread::sleep(Duration::from_millis(10));
     }
     suite.kill().unwrap();
+    suite.wait().unwrap();
     assert_eq!(code, Some(Some(143)));
     assert!(place.containers().is_empty(), "{:?}", place.containers());
 }
