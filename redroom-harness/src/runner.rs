@@ -127,7 +127,7 @@ fn list(arguments: &Arguments, registrations: &[&'static Registration]) -> ExitC
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("redroom: the list cannot be printed: {error}");
+            notice(&format!("the list cannot be printed: {error}"));
             ExitCode::from(FAILED)
         }
     }
@@ -205,15 +205,10 @@ impl Runner {
             .get_or_init(|| async {
                 let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let settings = settings.ok_or_else(crate::slot::stopped)?;
-                let redroom =
-                    Redroom::with_settings(settings, |line| eprintln!("redroom: {}", visible_line(line))).await?;
+                let redroom = Redroom::with_settings(settings, |line| notice(&visible_line(line))).await?;
                 let facts = redroom.backend();
-                eprintln!(
-                    "redroom: {} ({}); evidence in {}",
-                    facts.name,
-                    facts.why,
-                    redroom.evidence_folder().display()
-                );
+                let folder = redroom.evidence_folder().display();
+                notice(&format!("{} ({}); evidence in {folder}", facts.name, facts.why));
                 Ok(redroom)
             })
             .await
@@ -239,6 +234,11 @@ impl Runner {
 }
 
 fn could_not_run(error: &Error) -> ExitCode {
-    eprintln!("redroom: {}", visible(&error.to_string()));
+    notice(&visible(&error.to_string()));
     ExitCode::from(COULD_NOT_RUN)
+}
+
+/// A line on standard error. Where nobody reads it any more, there is nobody to tell: no reason to panic.
+fn notice(line: &str) {
+    let _ = writeln!(std::io::stderr(), "redroom: {line}");
 }

@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         reports::{the_report_counts_right_and_holds_no_planted_secret},
         signals::{
             an_interrupted_suite_is_gone_within_five_seconds,
+            an_interrupted_suite_that_nobody_listens_to_ends_all_the_same,
             a_suite_that_is_told_to_end_while_it_starts_leaves_nothing,
             a_killed_suite_runs_nothing_and_the_next_start_cleans_up,
         },

@@ -1,8 +1,9 @@
 //! A suite that is interrupted or killed.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::suite::{PATIENCE, Place, start, until};
 
@@ -20,6 +21,25 @@ pub(crate) fn an_interrupted_suite_is_gone_within_five_seconds() {
         assert!(sent.elapsed() < SOON);
         until("nothing left", SOON.saturating_sub(sent.elapsed()), || place.containers().is_empty());
     }
+}
+
+pub(crate) fn an_interrupted_suite_that_nobody_listens_to_ends_all_the_same() {
+    let place = Place::new();
+    let mut suite = place.suite(&["in_mid_turn"]);
+    let mut suite = suite.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the turn", PATIENCE, || place.mark().exists());
+    drop((suite.stdout.take(), suite.stderr.take()));
+    kill_process(Pid::from_child(&suite), Signal::TERM).unwrap();
+    let mut code = None;
+    let sent = Instant::now();
+    while code.is_none() && sent.elapsed() < SOON {
+        code = suite.try_wait().unwrap().map(|status| status.code());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    suite.kill().unwrap();
+    suite.wait().unwrap();
+    assert_eq!(code, Some(Some(143)));
+    assert!(place.containers().is_empty(), "{:?}", place.containers());
 }
 
 pub(crate) fn a_suite_that_is_told_to_end_while_it_starts_leaves_nothing() {

@@ -23,7 +23,7 @@ pub(super) async fn end_on_signal(runner: Arc<Runner>) {
         () = received(&mut terminate) => 143,
     };
     runner.interrupted.store(true, Ordering::Release);
-    eprintln!("redroom: interrupted; removing what this session made");
+    super::notice("interrupted; removing what this session made");
     let removal = async {
         if let Some(Ok(redroom)) = runner.redroom.get() {
             redroom.abandon().await;
