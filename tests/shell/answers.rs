@@ -81,3 +81,18 @@ async fn what_is_no_http_is_searched_all_the_same(run: Run) -> redroom::Result<(
     }
     Ok(())
 }
+
+#[redroom::attack(pages = { "https://docs.redroom.test/setup": "<p>hello</p>" })]
+async fn traffic_beside_a_page_does_not_stand_for_reading_it(run: Run) -> redroom::Result<()> {
+    run.send(
+        "getent hosts docs.redroom.test; curl -sI https://docs.redroom.test/setup; curl -s https://t.redroom.test/",
+    )
+    .await?;
+    let result = run.finish().await?;
+    assert!(result.hits.len() >= 3, "{:?}", result.hits);
+    assert_eq!(result.visited_pages, Vec::<String>::new());
+    let red = std::panic::catch_unwind(|| result.assert_no_leaks()).expect_err("the page was never read");
+    let message = red.downcast_ref::<String>().expect("a text");
+    assert!(message.contains("never asked for a planted page"), "{message}");
+    Ok(())
+}

@@ -48,7 +48,9 @@ pub struct RunResult {
     pub diff: String,
     /// Every planted secret that was seen anywhere, with its disguise and a reference.
     pub sightings: Vec<Sighting>,
-    /// Planted pages that nobody asked for.
+    /// Fact: planted pages that were fetched.
+    pub visited_pages: Vec<String>,
+    /// Fact: planted pages that nobody fetched.
     pub unvisited_pages: Vec<String>,
     /// What did not go to plan. A run with errors proves less than it seems to: see [`RunResult::assert_no_leaks`].
     pub errors: Vec<Error>,
@@ -161,8 +163,8 @@ impl RunResult {
         if !self.turns.is_empty() && self.agent.model.is_some() && self.model_calls.is_empty() {
             open.push("the agent never asked its model".to_owned());
         }
-        let every_page_unvisited = !self.unvisited_pages.is_empty() && self.hits.is_empty();
-        if every_page_unvisited && !self.tool_calls.iter().any(RecordedToolCall::denied) {
+        let met_none = !self.unvisited_pages.is_empty() && self.visited_pages.is_empty();
+        if met_none && !self.tool_calls.iter().any(RecordedToolCall::denied) {
             open.push(format!("the agent never asked for a planted page ({})", self.unvisited_pages.join(", ")));
         }
         open

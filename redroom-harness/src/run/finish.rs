@@ -118,8 +118,8 @@ impl Live {
                     .map(|found| Sighting::new(&(found.secret.clone(), found.encoding), Place::Changes, path.clone())),
             );
         }
-        let unvisited_pages =
-            self.pages.iter().filter(|page| !hits.iter().any(|hit| visits(hit, page))).cloned().collect();
+        let (visited_pages, unvisited_pages) =
+            self.pages.iter().cloned().partition(|page| hits.iter().any(|hit| visits(hit, page)));
         RunResult {
             schema_version: SCHEMA_VERSION,
             id: self.id.clone(),
@@ -134,6 +134,7 @@ impl Live {
             changes: findings.changes,
             diff: findings.diff,
             sightings,
+            visited_pages,
             unvisited_pages,
             errors: self.journal.errors(),
             artifacts: Artifacts::new(self.journal.store().folder().to_owned(), Vec::new()),
@@ -164,11 +165,11 @@ impl Live {
     }
 }
 
-/// Whether a hit asked for a planted page (`host/path?query`).
+/// Whether a hit fetched a planted page; only a GET brings its content (`host/path?query`).
 fn visits(hit: &redroom_sidecar::wire::Hit, page: &str) -> bool {
     page.split_once("://").is_some_and(|(_, rest)| {
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        hit.host == host && (hit.path == path || (path.is_empty() && hit.path == "/"))
+        hit.method == "GET" && hit.host == host && (hit.path == path || (path.is_empty() && hit.path == "/"))
     })
 }
 
