@@ -20,6 +20,7 @@ mod redroom;
 pub mod registry;
 mod report;
 mod run;
+mod run_folder;
 mod runner;
 mod settings;
 mod slot;

@@ -15,8 +15,9 @@ use crate::backend::{Backend, Base, Swept};
 use crate::error::{Error, Result};
 use crate::options::RunOptions;
 use crate::run::{Run, SYSTEM_BUNDLE};
+use crate::run_folder::RunFolder;
 use crate::settings::{BackendChoice, Settings};
-use crate::slot::{LockFolder, Pool};
+use crate::slot::{Pool, SlotLocks};
 use crate::suite::Suite;
 
 /// The most hits that fit no run which are kept.
@@ -73,7 +74,7 @@ impl Redroom {
 
     pub(crate) async fn with_settings(settings: Settings, progress: Notice) -> Result<Self> {
         let id = uuid::Uuid::new_v4().to_string();
-        let locks = LockFolder::of_this_user(settings.environment.runtime_dir.as_deref())?;
+        let locks = SlotLocks::of(RunFolder::open()?);
         let backend = crate::backend::choose(settings.backend).await?;
         let swept = backend.sweep_if_due().await?;
         if !swept.containers.is_empty() {

@@ -12,7 +12,7 @@ use crate::backend::{Backend, Slot, SlotSpec};
 use crate::error::{Error, Result};
 use crate::link::{Link, Unattributed};
 
-pub(crate) use lock::{LockFolder, SlotLock};
+pub(crate) use lock::{SlotLock, SlotLocks};
 
 /// The most runs that may be live at once on a machine.
 pub(crate) const MAX_PARALLEL: u32 = 245;
@@ -21,7 +21,7 @@ pub(crate) const MAX_PARALLEL: u32 = 245;
 pub(crate) struct Pool {
     backend: Arc<dyn Backend>,
     session: String,
-    locks: LockFolder,
+    locks: SlotLocks,
     parallel: u32,
     permits: Arc<Semaphore>,
     unattributed: Unattributed,
@@ -48,7 +48,7 @@ impl Pool {
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         session: String,
-        locks: LockFolder,
+        locks: SlotLocks,
         parallel: u32,
         unattributed: Unattributed,
     ) -> Self {

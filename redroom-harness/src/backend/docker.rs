@@ -15,7 +15,6 @@ mod known;
 mod labels;
 mod pack;
 mod placement;
-mod run_folder;
 mod sandbox;
 mod session;
 mod slot;
@@ -40,10 +39,10 @@ use self::image::Images;
 use self::known::Known;
 use self::labels::{LOCKS, ROLE, Role, container_name, labels};
 use self::pack::SidecarImage;
-use self::run_folder::RunFolder;
 use self::session::{Session, SessionLocks};
 use crate::backend::{Backend, BackendFacts, Base, OpenSlot, Program, Progress, SlotSpec, Swept};
 use crate::error::{Error, Result};
+use crate::run_folder::RunFolder;
 
 /// The first argument of the running executable when it is started as a slot's sidecar: whoever uses this backend looks for
 /// it first thing in `main`, and speaks [`redroom_sidecar::wire`] over standard input and output.

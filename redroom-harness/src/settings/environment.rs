@@ -29,7 +29,6 @@ pub(crate) struct Environment {
     pub(crate) claude_code: Option<PathBuf>,
     pub(crate) anthropic_api_key: Option<String>,
     pub(crate) manifest_dir: Option<PathBuf>,
-    pub(crate) runtime_dir: Option<PathBuf>,
     pub(crate) cache_dir: Option<PathBuf>,
 }
 
@@ -57,7 +56,6 @@ impl Environment {
             claude_code: path("REDROOM_CLAUDE_CODE"),
             anthropic_api_key: text("ANTHROPIC_API_KEY")?,
             manifest_dir: path("CARGO_MANIFEST_DIR"),
-            runtime_dir: path("XDG_RUNTIME_DIR"),
             cache_dir: path("XDG_CACHE_HOME").filter(|dir| dir.is_absolute()).or(home.map(|home| home.join(".cache"))),
         })
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::run_folder::RunFolder;
 use crate::error::{Error, Result};
+use crate::run_folder::RunFolder;
 
 /// How long a file may lie unlocked before it counts as left behind.
 const YOUTH: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! The per-user folder of what processes of redroom tell each other while they run. Nothing in it outlives a restart by right, and
-//! nobody else can write to it.
+//! The per-user folder of what processes of redroom tell each other while they run: which slots are taken, which sessions live,
+//! what is known of an engine. Nothing in it outlives a restart by right, and nobody else can write to it.
 
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -18,8 +18,9 @@ pub(crate) struct RunFolder {
 impl RunFolder {
     /// In the user's run-time folder where there is one, else among the temporary files.
     pub(crate) fn open() -> Result<Self> {
-        match env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_dir()) {
-            Some(folder) => Self::at(&Path::new(&folder).join("redroom")),
+        match env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute() && folder.is_dir())
+        {
+            Some(folder) => Self::at(&folder.join("redroom")),
             None => Self::at(&env::temp_dir().join(format!("redroom-{}", rustix::process::geteuid().as_raw()))),
         }
     }
