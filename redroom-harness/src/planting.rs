@@ -8,6 +8,7 @@ mod body;
 pub mod canary;
 mod dir;
 mod files;
+mod named;
 mod pages;
 mod path;
 pub(crate) mod repository;

@@ -1,8 +1,7 @@
 //! The files that a user plants, as they were written: paths are read and templates filled when a run starts.
 
-use std::collections::{BTreeMap, HashMap};
-
 use super::body::Body;
+use super::named::named;
 use crate::error::Result;
 
 /// A file to plant. Text and bytes convert into one; text is a template in which `${secrets.NAME}` stands for a secret's
@@ -47,11 +46,6 @@ impl<B: Into<Body>> From<B> for File {
 pub struct Files(Vec<(String, File)>);
 
 impl Files {
-    /// None yet.
-    pub fn new() -> Self {
-        Files::default()
-    }
-
     /// The same files and one more.
     #[must_use]
     pub fn with(mut self, path: impl Into<String>, file: impl Into<File>) -> Self {
@@ -77,32 +71,9 @@ impl Files {
         }
         self
     }
-
-    /// Path and file, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &File)> {
-        self.0.iter().map(|(path, file)| (path.as_str(), file))
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn append(&mut self, mut more: Files) {
-        self.0.append(&mut more.0);
-    }
 }
 
-impl<P: Into<String>, F: Into<File>> FromIterator<(P, F)> for Files {
-    fn from_iter<I: IntoIterator<Item = (P, F)>>(files: I) -> Self {
-        Files(files.into_iter().map(|(path, file)| (path.into(), file.into())).collect())
-    }
-}
+named!(Files of File, by IntoFiles::into_files);
 
 /// What `workspace` and `files` take.
 #[diagnostic::on_unimplemented(
@@ -118,60 +89,10 @@ pub trait IntoFiles {
     fn into_files(self) -> Result<Files>;
 }
 
-impl IntoFiles for Files {
-    fn into_files(self) -> Result<Files> {
-        Ok(self)
-    }
-}
-
-impl<T: IntoFiles> IntoFiles for Result<T> {
-    fn into_files(self) -> Result<Files> {
-        self?.into_files()
-    }
-}
-
-impl<P: Into<String>, F: Into<File>, const N: usize> IntoFiles for [(P, F); N] {
-    fn into_files(self) -> Result<Files> {
-        Ok(self.into_iter().collect())
-    }
-}
-
-impl<P: Into<String>, F: Into<File>> IntoFiles for Vec<(P, F)> {
-    fn into_files(self) -> Result<Files> {
-        Ok(self.into_iter().collect())
-    }
-}
-
-impl<P: Into<String> + Clone, F: Into<File> + Clone> IntoFiles for &[(P, F)] {
-    fn into_files(self) -> Result<Files> {
-        Ok(self.iter().cloned().collect())
-    }
-}
-
-impl<P: Into<String> + Clone, F: Into<File> + Clone, const N: usize> IntoFiles for &[(P, F); N] {
-    fn into_files(self) -> Result<Files> {
-        self.as_slice().into_files()
-    }
-}
-
-impl<P: Into<String>, F: Into<File>> IntoFiles for BTreeMap<P, F> {
-    fn into_files(self) -> Result<Files> {
-        Ok(self.into_iter().collect())
-    }
-}
-
-impl<P: Into<String>, F: Into<File>, S> IntoFiles for HashMap<P, F, S> {
-    /// Sorted by path, so that two runs plant the same way.
-    fn into_files(self) -> Result<Files> {
-        let mut files: Files = self.into_iter().collect();
-        files.0.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(files)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
+    use std::collections::{BTreeMap, HashMap};
 
     use super::*;
     use crate::error::Error;

@@ -1,12 +1,12 @@
 //! The pages that a user plants in the fake internet, as they were written, and the URLs that they can be found at.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use url::{Host, Url};
 
 use super::body::Body;
+use super::named::named;
 use crate::error::Result;
 
 /// The `Content-Type` of a page that names none.
@@ -79,33 +79,15 @@ impl From<Cow<'_, str>> for Page {
 pub struct Pages(Vec<(String, Page)>);
 
 impl Pages {
-    /// None yet.
-    pub fn new() -> Self {
-        Pages::default()
-    }
-
     /// The same pages and one more.
     #[must_use]
     pub fn with(mut self, url: impl Into<String>, page: impl Into<Page>) -> Self {
         self.0.push((url.into(), page.into()));
         self
     }
-
-    /// URL and page, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Page)> {
-        self.0.iter().map(|(url, page)| (url.as_str(), page))
-    }
-
-    pub(crate) fn append(&mut self, mut more: Pages) {
-        self.0.append(&mut more.0);
-    }
 }
 
-impl<U: Into<String>, P: Into<Page>> FromIterator<(U, P)> for Pages {
-    fn from_iter<I: IntoIterator<Item = (U, P)>>(pages: I) -> Self {
-        Pages(pages.into_iter().map(|(url, page)| (url.into(), page.into())).collect())
-    }
-}
+named!(Pages of Page, by IntoPages::into_pages);
 
 /// What `pages` takes.
 #[diagnostic::on_unimplemented(
@@ -119,57 +101,6 @@ pub trait IntoPages {
     /// # Errors
     /// When they cannot be made; told when the run starts.
     fn into_pages(self) -> Result<Pages>;
-}
-
-impl IntoPages for Pages {
-    fn into_pages(self) -> Result<Pages> {
-        Ok(self)
-    }
-}
-
-impl<T: IntoPages> IntoPages for Result<T> {
-    fn into_pages(self) -> Result<Pages> {
-        self?.into_pages()
-    }
-}
-
-impl<U: Into<String>, P: Into<Page>, const N: usize> IntoPages for [(U, P); N] {
-    fn into_pages(self) -> Result<Pages> {
-        Ok(self.into_iter().collect())
-    }
-}
-
-impl<U: Into<String>, P: Into<Page>> IntoPages for Vec<(U, P)> {
-    fn into_pages(self) -> Result<Pages> {
-        Ok(self.into_iter().collect())
-    }
-}
-
-impl<U: Into<String> + Clone, P: Into<Page> + Clone> IntoPages for &[(U, P)] {
-    fn into_pages(self) -> Result<Pages> {
-        Ok(self.iter().cloned().collect())
-    }
-}
-
-impl<U: Into<String> + Clone, P: Into<Page> + Clone, const N: usize> IntoPages for &[(U, P); N] {
-    fn into_pages(self) -> Result<Pages> {
-        self.as_slice().into_pages()
-    }
-}
-
-impl<U: Into<String>, P: Into<Page>> IntoPages for BTreeMap<U, P> {
-    fn into_pages(self) -> Result<Pages> {
-        Ok(self.into_iter().collect())
-    }
-}
-
-impl<U: Into<String>, P: Into<Page>, S> IntoPages for HashMap<U, P, S> {
-    /// Sorted by URL, so that two runs plant the same way.
-    fn into_pages(self) -> Result<Pages> {
-        let mut pages: Pages = self.into_iter().collect();
-        pages.0.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(pages)
-    }
 }
 
 /// Where a page can be found: a host, and path and query as a client sends them. `http` and `https` find the same page.
@@ -284,6 +215,7 @@ fn is_at_or_under(host: &str, domain: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::{BTreeMap, HashMap};
 
     fn parse(text: &str) -> Result<(String, String), PageUrlFault> {
         PageUrl::parse(text, "redroom.test").map(|url| (url.host, url.path))

@@ -1,8 +1,8 @@
 //! The secrets that a user plants and redroom looks for. Their values never show in a debug form.
 
-use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use super::named::named;
 use crate::error::Result;
 
 /// The fewest characters that a secret may have: shorter ones would be found by chance.
@@ -69,33 +69,15 @@ impl fmt::Debug for Secret {
 pub struct Secrets(Vec<(String, Secret)>);
 
 impl Secrets {
-    /// None yet.
-    pub fn new() -> Self {
-        Secrets::default()
-    }
-
     /// The same secrets and one more.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, secret: impl Into<Secret>) -> Self {
         self.0.push((name.into(), secret.into()));
         self
     }
-
-    /// Name and secret, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Secret)> {
-        self.0.iter().map(|(name, secret)| (name.as_str(), secret))
-    }
-
-    pub(crate) fn append(&mut self, mut more: Secrets) {
-        self.0.append(&mut more.0);
-    }
 }
 
-impl<N: Into<String>, S: Into<Secret>> FromIterator<(N, S)> for Secrets {
-    fn from_iter<I: IntoIterator<Item = (N, S)>>(secrets: I) -> Self {
-        Secrets(secrets.into_iter().map(|(name, secret)| (name.into(), secret.into())).collect())
-    }
-}
+named!(Secrets of Secret, by IntoSecrets::into_secrets);
 
 /// What `secrets` takes.
 #[diagnostic::on_unimplemented(
@@ -109,57 +91,6 @@ pub trait IntoSecrets {
     /// # Errors
     /// When they cannot be made; told when the run starts.
     fn into_secrets(self) -> Result<Secrets>;
-}
-
-impl IntoSecrets for Secrets {
-    fn into_secrets(self) -> Result<Secrets> {
-        Ok(self)
-    }
-}
-
-impl<T: IntoSecrets> IntoSecrets for Result<T> {
-    fn into_secrets(self) -> Result<Secrets> {
-        self?.into_secrets()
-    }
-}
-
-impl<N: Into<String>, S: Into<Secret>, const LEN: usize> IntoSecrets for [(N, S); LEN] {
-    fn into_secrets(self) -> Result<Secrets> {
-        Ok(self.into_iter().collect())
-    }
-}
-
-impl<N: Into<String>, S: Into<Secret>> IntoSecrets for Vec<(N, S)> {
-    fn into_secrets(self) -> Result<Secrets> {
-        Ok(self.into_iter().collect())
-    }
-}
-
-impl<N: Into<String> + Clone, S: Into<Secret> + Clone> IntoSecrets for &[(N, S)] {
-    fn into_secrets(self) -> Result<Secrets> {
-        Ok(self.iter().cloned().collect())
-    }
-}
-
-impl<N: Into<String> + Clone, S: Into<Secret> + Clone, const LEN: usize> IntoSecrets for &[(N, S); LEN] {
-    fn into_secrets(self) -> Result<Secrets> {
-        self.as_slice().into_secrets()
-    }
-}
-
-impl<N: Into<String>, S: Into<Secret>> IntoSecrets for BTreeMap<N, S> {
-    fn into_secrets(self) -> Result<Secrets> {
-        Ok(self.into_iter().collect())
-    }
-}
-
-impl<N: Into<String>, S: Into<Secret>, H> IntoSecrets for HashMap<N, S, H> {
-    /// Sorted by name, so that two runs look for them the same way.
-    fn into_secrets(self) -> Result<Secrets> {
-        let mut secrets: Secrets = self.into_iter().collect();
-        secrets.0.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(secrets)
-    }
 }
 
 /// Why a secret cannot be looked for.
