@@ -3,8 +3,8 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,14 +18,16 @@ use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use crate::dns::FAKE_WEB;
 use crate::domain::labels;
-use crate::intake::{Intake, note};
+use crate::intake::{Intake, note, note_address};
 use crate::pipe::Piped;
+use crate::search::Match;
 use crate::slot::Slot;
 use crate::tenant::Tenant;
-use crate::wire::{Hit, Part, Protocol};
+use crate::wire::{Found, Hit, Part, Protocol};
 use crate::witness::{Memory, Witness};
 
 /// What a request is answered with.
@@ -33,6 +35,10 @@ pub(crate) type Answer = Response<Either<Full<Bytes>, Piped>>;
 
 /// The most that a request's head may weigh.
 const HEAD: usize = 64 * 1024;
+
+/// The same over HTTP/2, where a head that weighs more is turned away before anybody sees it: more than two arguments of a
+/// command line can hold.
+const HTTP2_HEAD: u32 = 288 * 1024;
 
 /// How much of HTTP/2 bodies may wait here: for one stream, and for a connection.
 const HTTP2_WINDOWS: (u32, u32) = (64 * 1024, 256 * 1024);
@@ -67,6 +73,12 @@ pub(crate) struct Party {
     mid_body: AtomicBool,
     /// Where in an HTTP/1 connection the body of the last request began.
     body_start: AtomicU64,
+    /// Whether the memory begins where a request does, as far as is known.
+    aligned: AtomicBool,
+    /// Names of secrets that its hits tell of.
+    told: Mutex<Vec<String>>,
+    /// Secrets in what came before the first request.
+    before: Mutex<Vec<Match>>,
 }
 
 impl Party {
@@ -79,8 +91,21 @@ impl Party {
     ) -> Arc<Self> {
         let (tls, server_name) = (tls.is_some(), tls.flatten());
         let (asked, mid_body) = (AtomicBool::new(false), AtomicBool::new(false));
-        let body_start = AtomicU64::new(0);
-        Arc::new(Party { slot, tenant, meant, tls, server_name, memory, asked, mid_body, body_start })
+        let (body_start, aligned) = (AtomicU64::new(0), AtomicBool::new(true));
+        Arc::new(Party {
+            slot,
+            tenant,
+            meant,
+            tls,
+            server_name,
+            memory,
+            asked,
+            mid_body,
+            body_start,
+            aligned,
+            told: Mutex::default(),
+            before: Mutex::default(),
+        })
     }
 
     /// A request has begun.
@@ -90,22 +115,29 @@ impl Party {
         if request.version() == Version::HTTP_2 {
             return self.memory.retire();
         }
-        if let Some(target) = self.memory.target_with_fragment() {
+        let aligned = self.aligned.load(Ordering::Relaxed);
+        if let Some(target) = self.memory.target_with_fragment().filter(|_| aligned) {
             request.extensions_mut().insert(Fragmented(target));
         }
         if let Some(end) = self.memory.end_of_head() {
             self.memory.forget_before(end);
             self.body_start.store(end, Ordering::Relaxed);
+            if let Some(length) = request.body().size_hint().exact().filter(|_| aligned) {
+                self.memory.pass_over(end..end.saturating_add(length));
+            }
         }
         self.mid_body.store(!request.body().is_end_stream(), Ordering::Relaxed);
     }
 
     /// A request has come to the end of its body. What remains in memory was read beyond it.
     fn hear_out(&self, body_bytes: u64, chunked: bool) {
-        if chunked {
+        let start = self.body_start.load(Ordering::Relaxed);
+        if !chunked {
+            self.memory.forget_before(start + body_bytes);
+        } else if !self.memory.forget_chunked(start) {
+            // Of a long body only the end is remembered: usually nothing came with it.
+            self.aligned.store(false, Ordering::Relaxed);
             self.memory.forget_ending_with(b"\r\n\r\n");
-        } else {
-            self.memory.forget_before(self.body_start.load(Ordering::Relaxed) + body_bytes);
         }
         self.mid_body.store(false, Ordering::Relaxed);
     }
@@ -115,6 +147,44 @@ impl Party {
         self.asked.store(true, Ordering::Relaxed);
         self.memory.understood();
         self.memory.forget_before(place);
+    }
+
+    /// A hit for what is no request.
+    fn hit_without_request(&self, fault: String) -> Hit {
+        let Party { tenant, meant, .. } = self;
+        let (host, blocked) = match &self.server_name {
+            Some(name) => (name.clone(), !tenant.owns(name)),
+            None => (meant.ip().to_canonical().to_string(), !FAKE_WEB.contains(&meant.ip().to_canonical())),
+        };
+        let blocked = blocked && !tenant.catches_all();
+        let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), Protocol::Other, host, *meant, blocked);
+        hit.server_name = self.server_name.clone();
+        hit.fault = Some(fault);
+        hit.complete = true;
+        if let Some(name) = &self.server_name {
+            note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&labels(name)));
+        }
+        note_address(&mut hit.secrets, tenant.secrets(), meant.ip());
+        hit
+    }
+
+    /// Secrets were found in what came before the first request.
+    pub(crate) fn suspect(&self, found: Vec<Match>) {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+    }
+
+    /// A hit of this connection tells of these.
+    pub(crate) fn tell(&self, found: &[Found]) {
+        let names = found.iter().map(|found| found.secret.clone());
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+    }
+
+    /// Secrets that were sent, but of which no hit tells.
+    fn untold(&self) -> Vec<Match> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *self.before.lock().unwrap_or_else(PoisonError::into_inner));
+        let sent = before.into_iter().chain(self.memory.watched());
+        sent.filter(|found| !told.iter().any(|name| **name == *found.secret)).collect()
     }
 
     /// Whether the client said something that was no request, or nothing at all.
@@ -173,12 +243,13 @@ where
     A: Fn(Arc<Party>, Request<Incoming>, oneshot::Sender<Answer>) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
+    let answering = TaskTracker::new();
     let service = service_fn(|mut request| {
         party.hear(&mut request);
-        let party = party.clone();
+        let (party, answering) = (party.clone(), answering.clone());
         async move {
             let (sender, receiver) = oneshot::channel();
-            let task = answer(party.clone(), request, sender);
+            let task = answering.track_future(answer(party.clone(), request, sender));
             party.slot.spawn(&party.tenant, task);
             let unanswered = || plain(StatusCode::SERVICE_UNAVAILABLE, "unavailable");
             Ok::<_, Infallible>(receiver.await.unwrap_or_else(|_| unanswered()))
@@ -196,10 +267,41 @@ where
             }
         }
     };
+    if party.memory.is_watched() {
+        // Whoever closes first has not heard all: what came later is evidence as well.
+        while last_word(party, &mut witness.clone(), &mut [0; 16 * 1024]).await > 0 {
+            if party.left_something() {
+                break;
+            }
+        }
+        answering.close();
+        answering.wait().await;
+    }
     if party.left_something() {
         report_rest(party, witness.clone(), fault).await;
         reject(party, witness).await;
     }
+    report_untold(party).await;
+}
+
+/// Reports what no hit of the connection tells of: secrets in what a parser passes over, or turns away.
+async fn report_untold(party: &Party) {
+    let untold = party.untold();
+    if untold.is_empty() {
+        return;
+    }
+    let mut hit = party.hit_without_request("a secret was sent beside the requests of its connection".to_owned());
+    note(&mut hit.secrets, Part::Body, &untold);
+    party.slot.reports.hit(&party.tenant, &hit).await;
+}
+
+/// Reads what a client says now, if it says something. Returns how much it is.
+async fn last_word<S: AsyncRead + Unpin>(party: &Party, witness: &mut Witness<S>, buffer: &mut [u8]) -> usize {
+    let read = tokio::select! {
+        read = timeout(LAST_WORDS, witness.read(buffer)) => read,
+        () = party.tenant.cut.cancelled() => return 0,
+    };
+    read.map_or(0, Result::unwrap_or_default)
 }
 
 async fn fell_silent<S>(witness: &Witness<S>, manner: Manner) {
@@ -225,45 +327,31 @@ fn http(manner: Manner) -> auto::Builder<TokioExecutor> {
         .initial_stream_window_size(HTTP2_WINDOWS.0)
         .initial_connection_window_size(HTTP2_WINDOWS.1)
         .max_concurrent_streams(32)
-        .max_header_list_size(HEAD as u32)
+        .max_header_list_size(HTTP2_HEAD)
         .max_send_buf_size(HEAD);
     builder
 }
 
 /// What is left of a connection that is no request, or no more: read to its end, searched whole, reported.
 pub(crate) async fn report_rest<S: AsyncRead + Unpin>(party: &Party, mut witness: Witness<S>, fault: String) {
-    let Party { slot, tenant, meant, .. } = party;
+    let Party { slot, tenant, .. } = party;
     let mut rest = Intake::new(tenant.secrets());
     rest.feed(&party.memory.take());
     party.memory.retire();
     let mut buffer = vec![0; 16 * 1024];
     loop {
-        let read = tokio::select! {
-            read = timeout(LAST_WORDS, witness.read(&mut buffer)) => read,
-            () = tenant.cut.cancelled() => break,
-        };
-        match read {
-            Ok(Ok(length)) if length > 0 => rest.feed(&buffer[..length]),
-            _ => break,
+        match last_word(party, &mut witness, &mut buffer).await {
+            0 => break,
+            length => rest.feed(&buffer[..length]),
         }
     }
-    let (host, blocked) = match &party.server_name {
-        Some(name) => (name.clone(), !tenant.owns(name)),
-        None => (meant.ip().to_canonical().to_string(), !FAKE_WEB.contains(&meant.ip().to_canonical())),
-    };
-    let blocked = blocked && !tenant.catches_all();
-    let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), Protocol::Other, host, *meant, blocked);
-    hit.server_name = party.server_name.clone();
-    hit.fault = Some(fault);
+    let mut hit = party.hit_without_request(fault);
     hit.body_bytes = rest.bytes();
     hit.truncated = rest.truncated();
-    hit.complete = true;
     let (kept, matches) = rest.finish();
     hit.body = kept;
     note(&mut hit.secrets, Part::Body, &matches);
-    if let Some(name) = &party.server_name {
-        note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&labels(name)));
-    }
+    party.tell(&hit.secrets);
     slot.reports.hit(tenant, &hit).await;
 }
 

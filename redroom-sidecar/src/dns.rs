@@ -8,7 +8,7 @@ pub(crate) mod stream;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::dns::lookup::Lookup;
-use crate::intake::{Intake, note};
+use crate::intake::{Intake, note, note_address};
 use crate::slot::Slot;
 use crate::tenant::Tenant;
 use crate::wire::{DnsQuestion, Found, Hit, Part, Protocol};
@@ -52,6 +52,7 @@ fn look_up(tenant: &Tenant, meant: SocketAddr, transport: Transport, message: &[
     hit.truncated = message.len() > KEPT;
     hit.complete = true;
     note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&lookup.labels));
+    note_address(&mut hit.secrets, tenant.secrets(), meant.ip());
     // The name lies in the message, too: there it is told only where it wears another disguise, or is no name.
     for found in tenant.secrets().search(message) {
         let same = |known: &Found| known.secret == *found.secret && known.encoding == found.encoding;
@@ -74,6 +75,7 @@ fn other(tenant: &Tenant, meant: SocketAddr, message: &[u8]) -> Hit {
     let (kept, matches) = intake.finish();
     hit.body = kept;
     note(&mut hit.secrets, Part::Body, &matches);
+    note_address(&mut hit.secrets, tenant.secrets(), meant.ip());
     hit.fault = Some("a dns message without a question that can be read".to_owned());
     hit.complete = true;
     hit

@@ -1,6 +1,8 @@
 //! The intake of a stream of bytes: searched whole, counted, and the first of it kept. And the findings of an
 //! observation: which secret, in which disguise, in which part, each once.
 
+use std::net::IpAddr;
+
 use crate::search::{Match, Scanner, SecretSet};
 use crate::wire::{Found, Octets, Part};
 
@@ -64,4 +66,11 @@ pub(crate) fn note(secrets: &mut Vec<Found>, part: Part, matches: &[Match]) -> b
         }
     }
     secrets.len() > before
+}
+
+/// Notes what an address says by itself: an IPv6 address has room for sixteen bytes.
+pub(crate) fn note_address(secrets: &mut Vec<Found>, set: &SecretSet, address: IpAddr) {
+    if let IpAddr::V6(address) = address {
+        note(secrets, Part::Host, &set.search(&address.octets()));
+    }
 }

@@ -37,14 +37,18 @@ pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
     let _ = stream.set_nodelay(true);
     let raw = Witness::new(stream, pulse);
     if first != [TLS] {
+        raw.memory().watch(tenant.secrets());
         let party = Party::new(slot, tenant, meant, None, raw.memory().clone());
         return conversation::hold(&party, raw, MANNER, visit::answer).await;
     }
     match tls::accept(&raw, &tenant, meant.ip(), SILENCE).await {
         Ok((stream, server_name)) => {
+            let hello = tenant.secrets().search(&raw.memory().take());
             raw.memory().retire();
             let clear = Witness::new(stream, raw.pulse().clone());
+            clear.memory().watch(tenant.secrets());
             let party = Party::new(slot, tenant, meant, Some(server_name), clear.memory().clone());
+            party.suspect(hello);
             conversation::hold(&party, clear, MANNER, visit::answer).await;
         }
         Err(refused) => {

@@ -1,14 +1,18 @@
 //! A byte stream under observation: its **memory** holds the last that was read, so that what turns out to be no HTTP is
-//! evidence all the same; its **pulse** says when something moved last, so that silence can be ended.
+//! evidence all the same, and can search all that is read, so that what a parser passes over is, too; its **pulse** says
+//! when something moved last, so that silence can be ended.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::search::{Match, Scanner, SecretSet};
 
 /// How much of what was read last is remembered: more than a protocol buffers before it gives up.
 const MEMORY: usize = 192 * 1024;
@@ -56,6 +60,28 @@ struct Recent {
     retired: bool,
     /// Whether the client was understood, so that it may be answered.
     understood: bool,
+    watch: Option<Watch>,
+}
+
+/// A search through everything that is read.
+struct Watch {
+    scanner: Scanner,
+    /// How many bytes were read.
+    read: u64,
+    /// A body of known length: whoever reads it searches it.
+    passed_over: Range<u64>,
+}
+
+impl Watch {
+    fn add(&mut self, read: &[u8]) {
+        let length = read.len() as u64;
+        let within = |place: u64| usize::try_from(place.clamp(self.read, self.read + length) - self.read);
+        if let (Ok(start), Ok(end)) = (within(self.passed_over.start), within(self.passed_over.end)) {
+            self.scanner.feed(&read[..start]);
+            self.scanner.feed(&read[end..]);
+        }
+        self.read += length;
+    }
 }
 
 impl Memory {
@@ -113,6 +139,46 @@ impl Memory {
         }
     }
 
+    /// Forgets a chunked body that begins at a place. `false` if it is not remembered whole, and nothing is forgotten.
+    pub(crate) fn forget_chunked(&self, place: u64) -> bool {
+        let end = {
+            let mut recent = locked(&self.0);
+            let Some(place) = place.checked_sub(recent.start).and_then(|place| usize::try_from(place).ok()) else {
+                return false;
+            };
+            let Some(length) = recent.bytes.make_contiguous().get(place..).and_then(chunked_length) else {
+                return false;
+            };
+            recent.start + (place + length) as u64
+        };
+        self.forget_before(end);
+        true
+    }
+
+    /// Searches everything that is read from now on.
+    pub(crate) fn watch(&self, secrets: &SecretSet) {
+        if !secrets.is_empty() {
+            locked(&self.0).watch = Some(Watch { scanner: secrets.scanner(), read: 0, passed_over: 0..0 });
+        }
+    }
+
+    /// A body begins whose length is known, and which is searched by whoever reads it.
+    pub(crate) fn pass_over(&self, body: Range<u64>) {
+        if let Some(watch) = &mut locked(&self.0).watch {
+            watch.passed_over = body;
+        }
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        locked(&self.0).watch.is_some()
+    }
+
+    /// Ends the search: what was found.
+    pub(crate) fn watched(&self) -> Vec<Match> {
+        let watch = locked(&self.0).watch.take();
+        watch.map_or_else(Vec::new, |watch| watch.scanner.finish())
+    }
+
     /// Remembers nothing from now on.
     pub(crate) fn retire(&self) {
         let mut recent = locked(&self.0);
@@ -135,12 +201,38 @@ impl Memory {
 
     fn add(&self, read: &[u8]) {
         let mut recent = locked(&self.0);
+        if let Some(watch) = &mut recent.watch {
+            watch.add(read);
+        }
         if !recent.retired {
             recent.bytes.extend(read);
             let excess = recent.bytes.len().saturating_sub(MEMORY);
             recent.bytes.drain(..excess);
             recent.start += excess as u64;
         }
+    }
+}
+
+/// How long a chunked body is, trailers included; `None` if it does not end here, or is none.
+fn chunked_length(body: &[u8]) -> Option<usize> {
+    let line_end = |from: usize| Some(from + body.get(from..)?.windows(2).position(|pair| pair == b"\r\n")?);
+    let mut place = 0;
+    loop {
+        let end = line_end(place)?;
+        let digits = body[place..end].iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        let size = usize::from_str_radix(std::str::from_utf8(&body[place..place + digits]).ok()?, 16).ok()?;
+        place = end + 2;
+        if size == 0 {
+            break;
+        }
+        place = place.checked_add(size)?.checked_add(2)?;
+    }
+    loop {
+        let end = line_end(place)?;
+        if end == place {
+            return Some(end + 2);
+        }
+        place = end + 2;
     }
 }
 
@@ -230,4 +322,45 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Witness<S> {
 
 fn not_understood() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the client was not understood")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Memory, chunked_length};
+    use crate::search::SecretSet;
+
+    #[test]
+    fn a_chunked_body_ends_where_its_trailers_do() {
+        for (body, length) in [
+            ("0\r\n\r\n", Some(5)),
+            ("0\r\n\r\n0\r\n\r\n", Some(5)),
+            ("5;a=b\r\nab\r\nc\r\n0\r\nx: y\r\n\r\nGET", Some(25)),
+            ("A \r\n0\r\n\r\n01234\r\n0\r\n\r\nrest", Some(21)),
+            ("5\r\nabc", None),
+            ("0\r\n", None),
+            ("0\r\nx: y\r\n", None),
+            ("x\r\n\r\n", None),
+            ("ffffffffffffffff\r\n", None),
+            ("", None),
+        ] {
+            assert_eq!(chunked_length(body.as_bytes()), length, "{body:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_passed_over_is_not_searched_and_everything_around_it_is() {
+        let found = |body, cut: usize| {
+            let memory = Memory::default();
+            memory.watch(&SecretSet::new([("before", "aaaa-1111"), ("inside", "bbbb-2222"), ("behind", "cccc-3333")]));
+            memory.pass_over(body);
+            memory.add(&b"aaaa-1111bbbb-2222cccc-3333"[..cut]);
+            memory.add(&b"aaaa-1111bbbb-2222cccc-3333"[cut..]);
+            memory.watched().iter().map(|found| found.secret.to_string()).collect::<Vec<_>>()
+        };
+        for cut in 0..=27 {
+            assert_eq!(found(9..18, cut), ["before", "behind"], "{cut}");
+            assert_eq!(found(0..0, cut), ["before", "inside", "behind"], "{cut}");
+            assert_eq!(found(9..1000, cut), ["before"], "{cut}");
+        }
+    }
 }

@@ -109,14 +109,16 @@ impl Journal {
         self.error(error);
     }
 
-    /// Records a tool call and gives it its number; one that was reported before (same `tool_use_id`) keeps its number.
+    /// Records a tool call and gives it its number; one that was reported before keeps its number. Anybody in the sandbox can
+    /// report a call under the id of another: what [says something else](RecordedToolCall::repeats) is a call of its own,
+    /// and takes nothing away.
     pub(crate) fn tool_call(&self, mut call: RecordedToolCall) {
         call.secrets = self.search(call.input.to_string().as_bytes());
         call = self.redactor.value(call);
         let mut state = self.state();
         let earlier = match &call.tool_use_id {
             None => None,
-            id => state.tool_calls.find(|earlier| earlier.tool_use_id == *id),
+            _ => state.tool_calls.find(|earlier| call.repeats(earlier)),
         };
         match earlier.map(|earlier| (earlier.id, earlier.at_ms, earlier.reported)) {
             Some((id, at_ms, reported)) => {

@@ -2,13 +2,15 @@
 
 use redroom_sidecar::wire::Octets;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::journal::Proof;
 use super::log::Entry;
 use crate::error::Error;
 use crate::guard::{RecordedDecision, Ruling, ToolCall};
 
-/// What the agent's tool hook reported: a claim. Calls are told apart by `tool_use_id`; one that is reported twice is one.
+/// What the agent's tool hook reported: a claim. One that is reported twice is one, if both reports say the same and got the
+/// same decision; several of one `tool_use_id` that do not are an agent's, or a process of its sandbox's, that lies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordedToolCall {
@@ -19,7 +21,7 @@ pub struct RecordedToolCall {
     /// The tool: `Bash`, `Read`, `mcp__server__tool`. Empty where the payload could not be read.
     pub tool: String,
     /// Its input.
-    pub input: serde_json::Value,
+    pub input: Value,
     /// The agent's id of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_use_id: Option<String>,
@@ -55,7 +57,7 @@ impl RecordedToolCall {
     pub(crate) fn new(at_ms: u64, call: Option<ToolCall>, ruling: Ruling, payload: &[u8]) -> Self {
         let (tool, input, id, agent_id, mcp_server) = match call {
             Some(call) => (call.tool_name, call.tool_input, Some(call.tool_use_id), call.agent_id, call.mcp_server),
-            None => (String::new(), serde_json::Value::Null, None, None, None),
+            None => (String::new(), Value::Null, None, None, None),
         };
         RecordedToolCall {
             id: 0,
@@ -74,6 +76,23 @@ impl RecordedToolCall {
             reported: 0,
             secrets: Vec::new(),
         }
+    }
+
+    /// Whether it is the same call as an `earlier` one: agents report some twice, the second time with what they filled in
+    /// for arguments that were left out.
+    pub(crate) fn repeats(&self, earlier: &RecordedToolCall) -> bool {
+        let kept = match (&earlier.input, &self.input) {
+            (Value::Object(earlier), Value::Object(now)) => {
+                earlier.iter().all(|(name, value)| now.get(name) == Some(value))
+            }
+            (earlier, now) => earlier == now,
+        };
+        let who = |call: &RecordedToolCall| (call.agent_id.clone(), call.mcp_server.clone());
+        self.tool_use_id == earlier.tool_use_id
+            && self.tool == earlier.tool
+            && self.decision == earlier.decision
+            && who(self) == who(earlier)
+            && kept
     }
 
     /// Whether the agent was told not to run it.
@@ -96,7 +115,52 @@ impl Entry for RecordedToolCall {
     fn trim(&mut self) {
         if self.payload.0.len() > 1024 {
             self.payload.0.truncate(1024);
-            self.input = serde_json::Value::Null;
+            self.input = Value::Null;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::guard::HookEvent;
+
+    fn call(tool: &str, input: Value, decision: RecordedDecision) -> RecordedToolCall {
+        let payload = json!({
+            "hook_event_name": "PreToolUse", "session_id": "s", "tool_name": tool, "tool_input": input, "tool_use_id": "toolu_1",
+        })
+        .to_string();
+        let Ok(HookEvent::PreToolUse(call)) = HookEvent::parse(payload.as_bytes()) else { panic!("{payload}") };
+        let ruling = Ruling {
+            answer: "{}".into(),
+            decision,
+            reason: None,
+            updated_input: None,
+            checked: true,
+            error: None,
+            latency: Duration::ZERO,
+        };
+        RecordedToolCall::new(0, Some(*call), ruling, payload.as_bytes())
+    }
+
+    #[test]
+    fn only_a_report_that_says_the_same_is_the_same_call() {
+        use RecordedDecision::{Allow, Deny};
+        let first = call("ToolSearch", json!({ "query": "x" }), Allow);
+        assert!(call("ToolSearch", json!({ "query": "x" }), Allow).repeats(&first));
+        assert!(call("ToolSearch", json!({ "query": "x", "max_results": 5 }), Allow).repeats(&first));
+        for other in [
+            call("ToolSearch", json!({ "query": "y" }), Allow),
+            call("ToolSearch", json!({}), Allow),
+            call("ToolSearch", Value::Null, Allow),
+            call("Read", json!({ "query": "x" }), Allow),
+            call("ToolSearch", json!({ "query": "x" }), Deny),
+        ] {
+            assert!(!other.repeats(&first), "{other:?}");
         }
     }
 }

@@ -70,7 +70,16 @@ impl Live {
         let drained = lease.slot.link.end(lease.slot.generation(), DRAIN_PATIENCE).await;
         match &drained {
             Ok(0) => {}
-            Ok(cut) => tracing::warn!(run = self.id, cut, "connections outlived the agent's processes and were cut"),
+            // What was not read to its end was not searched to its end.
+            Ok(cut) => self.journal.error(Error::new(
+                By::Sidecar,
+                "connections_cut",
+                format!(
+                    "{cut} connections still held what the agent had sent {} s after its end, and were cut; the rest of it was \
+                     not searched",
+                    DRAIN_PATIENCE.as_secs()
+                ),
+            )),
             // The watchdog has recorded a lost link; a drain that fails otherwise is news.
             Err(error) if self.stopping.borrow().is_some() => tracing::debug!(%error, "no drain"),
             Err(error) => self.journal.error(error.clone()),

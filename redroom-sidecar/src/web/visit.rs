@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::uri::Scheme;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Incoming};
 use tokio::sync::oneshot;
@@ -13,7 +14,7 @@ use tokio::sync::oneshot;
 use super::host::Meant;
 use crate::conversation::{Answer, Fragmented, Party, Reading, plain};
 use crate::domain::labels;
-use crate::intake::{Intake, note};
+use crate::intake::{Intake, note, note_address};
 use crate::search::SecretSet;
 use crate::tenant::Tenant;
 use crate::wire::{Found, Hit, Octets, Part, Protocol};
@@ -39,6 +40,7 @@ pub(crate) async fn answer(party: Arc<Party>, request: Request<Incoming>, answer
     } else {
         slot.reports.hit(tenant, &hit).await;
     }
+    party.tell(&hit.secrets);
 }
 
 /// What the head tells.
@@ -51,6 +53,7 @@ fn begin(party: &Party, head: &Parts, meant: &Meant) -> Hit {
     hit.method = head.method.to_string();
     hit.path = match head.extensions.get::<Fragmented>() {
         Some(Fragmented(target)) => target.clone(),
+        None if says_more_than_a_place(&head.uri) => head.uri.to_string(),
         None => head.uri.path_and_query().map_or_else(String::new, |path| path.to_string()),
     };
     hit.headers = octets(&head.headers);
@@ -58,8 +61,15 @@ fn begin(party: &Party, head: &Parts, meant: &Meant) -> Hit {
     for name in [Some(&meant.host), party.server_name.as_ref()].into_iter().flatten() {
         note(&mut hit.secrets, Part::Host, &secrets.search_name(&labels(name)));
     }
+    note_address(&mut hit.secrets, secrets, party.meant.ip());
     search_head(secrets, &hit.method, &hit.path, &hit.headers, &mut hit.secrets);
     hit
+}
+
+/// Whether a target has parts that neither host nor path show: a user in front of its host, a scheme of its own.
+fn says_more_than_a_place(target: &Uri) -> bool {
+    target.authority().is_some_and(|authority| authority.as_str().contains('@'))
+        || target.scheme().is_some_and(|scheme| *scheme != Scheme::HTTP && *scheme != Scheme::HTTPS)
 }
 
 /// Searches what comes before a body.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hickory_proto::op::{Message, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
 use redroom_sidecar::search::Encoding;
-use redroom_sidecar::wire::{Generation, Part, Protocol};
+use redroom_sidecar::wire::{Generation, Part, Protocol, Report};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
@@ -102,4 +102,21 @@ async fn datagrams_that_nobody_had_read_belong_to_the_run_that_ends() {
         _ => false,
     });
     assert_eq!(attributed.count(), LOOKUPS);
+}
+
+#[tokio::test]
+async fn datagrams_that_came_too_fast_to_be_read_are_told_as_lost() {
+    let harness = Harness::with(vec![]).await;
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let server = harness.dns;
+    let flood = move || (0..5_000).for_each(|_| drop(socket.send_to(&[b'x'; 1400], server)));
+    tokio::task::spawn_blocking(flood).await.unwrap();
+    harness.end(1, Duration::from_secs(10)).await;
+    let told = harness
+        .report(|report| match report {
+            Report::Fault { generation, code, detail } => Some((*generation, code.clone(), detail.clone())),
+            _ => None,
+        })
+        .await;
+    assert_eq!((told.0, told.1.as_str()), (Some(Generation(1)), "datagrams_lost"), "{}", told.2);
 }

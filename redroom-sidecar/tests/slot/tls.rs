@@ -78,6 +78,71 @@ async fn http2_is_spoken_to_those_who_ask_for_it() {
 }
 
 #[tokio::test]
+async fn a_head_as_large_as_a_command_line_can_make_it_is_read_over_http2() {
+    let harness = Harness::with(vec![]).await;
+    let stream = connect(&harness, &harness.authority, "t.redroom.test", &["h2"]).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let long = "a".repeat(60_000);
+    let request = http::Request::get(format!("https://t.redroom.test/?{long}"))
+        .header("x-1", &long)
+        .header("x-2", format!("{long}{SECRET}"))
+        .header("x-3", &long);
+    let answer = sender.send_request(request.body(Full::<bytes::Bytes>::default()).unwrap()).await.unwrap();
+    assert_eq!(answer.status().as_u16(), 404);
+    let hit = harness.hit(|hit| hit.complete).await;
+    assert_eq!((hit.path.len(), hit.secrets.len()), (60_002, 1));
+}
+
+#[tokio::test]
+async fn what_is_said_beside_the_requests_of_http2_is_searched() {
+    let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+    };
+    // Indexed: GET, https, /; then the authority, and another header with its name and value as they are.
+    let head = |name: &[u8], value: &[u8]| {
+        let authority = b"t.redroom.test";
+        let mut head = vec![0x82, 0x87, 0x84, 0x41, authority.len() as u8];
+        head.extend_from_slice(authority);
+        if !name.is_empty() {
+            head.extend_from_slice(&[&[0, name.len() as u8], name, &[value.len() as u8], value].concat());
+        }
+        head
+    };
+    for (what, said) in [
+        ("an unknown frame", frame(0x77, 0, 0, SECRET.as_bytes())),
+        ("a last word", frame(7, 0, 0, &[&[0; 8], SECRET.as_bytes()].concat())),
+        ("a header that is none", frame(1, 5, 3, &head(b"X-Upper", SECRET.as_bytes()))),
+        ("a head without an end", frame(1, 1, 3, &head(b"x-open", SECRET.as_bytes()))),
+    ] {
+        let harness = Harness::with(vec![]).await;
+        let mut stream = connect(&harness, &harness.authority, "t.redroom.test", &["h2"]).await.unwrap();
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        stream.write_all(&[frame(4, 0, 0, b""), frame(1, 5, 1, &head(b"", b""))].concat()).await.unwrap();
+        harness.hit(|hit| hit.complete).await;
+        stream.write_all(&said).await.unwrap();
+        stream.shutdown().await.unwrap();
+        drop(stream);
+        let hit = harness.hit(|hit| hit.protocol == Protocol::Other).await;
+        assert_eq!(hit.secrets.len(), 1, "{what}: {hit:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_in_the_greeting_of_a_connection_is_found() {
+    let harness = Harness::with(vec![page("docs.redroom.test", "/", "page")]).await;
+    let mut stream = connect(&harness, &harness.authority, "docs.redroom.test", &["http/1.1", SECRET]).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: docs.redroom.test\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await.unwrap();
+    drop(stream);
+    let hit = harness.hit(|hit| hit.protocol == Protocol::Other).await;
+    assert_eq!((hit.host.as_str(), hit.secrets.len()), ("docs.redroom.test", 1));
+}
+
+#[tokio::test]
 async fn a_server_name_outside_with_a_host_inside_is_outside() {
     let harness = Harness::with(vec![page("docs.redroom.test", "/", "inside")]).await;
     let mut stream = connect(&harness, &harness.authority, "api.github.com", &[]).await.unwrap();

@@ -232,3 +232,60 @@ async fn secrets_in_trailers_are_found() {
     let hit = harness.hit(|hit| hit.complete).await;
     assert_eq!(hit.secrets.iter().map(|found| found.part).collect::<Vec<_>>(), [Part::Headers], "{hit:?}");
 }
+
+#[tokio::test]
+async fn what_a_parser_passes_over_or_turns_away_is_searched_all_the_same() {
+    const CHUNKED: &str = "POST /1 HTTP/1.1\r\nHost: t.redroom.test\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let long = "a".repeat(100_000);
+    for (what, words) in [
+        ("a chunk's extension", format!("{CHUNKED}5;x={SECRET}\r\nhello\r\n0\r\n\r\n")),
+        ("too long a trailer", format!("{CHUNKED}0\r\nx: {long}\r\ny: {SECRET}\r\n\r\n")),
+        ("no chunk", format!("{CHUNKED}5\r\nhello\r\n{SECRET}\r\n0\r\n\r\n")),
+        ("no request behind chunks", format!("{CHUNKED}5\r\nhello\r\n0\r\n\r\n{SECRET}\r\n\r\n")),
+        (
+            "two lengths",
+            format!(
+                "POST /1 HTTP/1.1\r\nHost: t.redroom.test\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /{SECRET} HTTP/1.1\r\n\r\n"
+            ),
+        ),
+        ("a user", format!("GET http://{SECRET}@t.redroom.test/1 HTTP/1.1\r\nHost: t.redroom.test\r\n\r\n")),
+        ("a scheme", format!("GET {SECRET}://t.redroom.test/1 HTTP/1.1\r\nHost: t.redroom.test\r\n\r\n")),
+    ] {
+        let harness = Harness::with(vec![]).await;
+        let mut stream = TcpStream::connect(harness.web).await.unwrap();
+        let _ = stream.write_all(words.as_bytes()).await;
+        let _ = stream.shutdown().await;
+        assert_eq!(harness.end(1, PATIENCE).await, 0, "{what}");
+        let leaks = harness.hits().iter().filter(|hit| !hit.secrets.is_empty()).count();
+        assert!(leaks > 0, "{what}: {:#?}", harness.hits());
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_cannot_put_another_path_in_place_of_a_requests_own() {
+    let harness = Harness::with(vec![]).await;
+    let words = format!(
+        "POST /1 HTTP/1.1\r\nHost: t.redroom.test\r\nTransfer-Encoding: chunked\r\n\r\n5; /x#y \r\nhello\r\n0\r\n\r\nGET /{SECRET} HTTP/1.1\r\nHost: t.redroom.test\r\n\r\nPOST /3 HTTP/1.1\r\nHost: t.redroom.test\r\nContent-Length: 1\r\n\r\nx"
+    );
+    let mut stream = TcpStream::connect(harness.web).await.unwrap();
+    stream.write_all(words.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert_eq!(harness.end(1, PATIENCE).await, 0);
+    let hits = harness.hits();
+    let paths: Vec<_> = hits.iter().map(|hit| (hit.path.as_str(), hit.secrets.len())).collect();
+    assert_eq!(paths, [("/1", 0), (format!("/{SECRET}").as_str(), 1), ("/3", 0)]);
+}
+
+#[tokio::test]
+async fn what_is_said_after_the_last_answer_is_heard() {
+    let harness = Harness::with(vec![]).await;
+    let mut stream = TcpStream::connect(harness.web).await.unwrap();
+    stream.write_all(b"POST / HTTP/1.0\r\nHost: t.redroom.test\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    stream.write_all(SECRET.as_bytes()).await.unwrap();
+    drop(stream);
+    let hit = harness.hit(|hit| hit.protocol == Protocol::Other).await;
+    assert_eq!((hit.body.as_bytes(), hit.secrets.len()), (SECRET.as_bytes(), 1));
+}

@@ -93,7 +93,9 @@ fn show(archive: impl Read, root: &str, limits: Limits, visitor: &mut dyn Visito
         shown += 1;
         match entry(parent, member) {
             Ok(entry) => {
-                if entry.kind == CollectedKind::Folder && entry.path.len() > DEEPEST {
+                // One that lies in such a folder is told with it.
+                let above = entry.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+                if entry.kind == CollectedKind::Folder && entry.path.len() > DEEPEST && above <= DEEPEST {
                     visitor.missed(&entry.path, "what is in it may lie too deep for the engine to reach");
                 }
                 if let Err(error) = visitor.entry(&entry, &mut members.content()) {
@@ -326,6 +328,32 @@ mod tests {
         let (outcome, seen) = shown("/w", &bytes, Limits { bytes: 1 << 20, entries: 2 });
         outcome.unwrap();
         assert_eq!((seen.paths.len(), seen.missed.len()), (2, 1));
+    }
+
+    #[test]
+    fn of_folders_that_lie_too_deep_the_first_is_missed() {
+        let mut names: Vec<String> = (0..40).map(|depth| format!("w{}/", "/d".repeat(1_770 + depth))).collect();
+        names.sort();
+        let mut bytes = Vec::new();
+        for name in &names {
+            let mut builder = tar::Builder::new(Vec::new());
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(tar::EntryType::Directory);
+            header.set_size(0);
+            header.set_mode(0o755);
+            header.set_uid(1000);
+            header.set_gid(1000);
+            builder.append_pax_extensions([("path", name.as_bytes())]).unwrap();
+            header.set_cksum();
+            builder.append(&header, &b""[..]).unwrap();
+            bytes.extend_from_slice(&builder.into_inner().unwrap());
+            bytes.truncate(bytes.len() - 1024);
+        }
+        bytes.extend_from_slice(&[0; 1024]);
+        let (outcome, seen) = shown("/w", &bytes, Limits::DEFAULT);
+        outcome.unwrap();
+        assert_eq!(seen.paths.len(), 40);
+        assert_eq!(seen.missed.iter().map(String::len).collect::<Vec<_>>(), [DEEPEST + 1]);
     }
 
     #[test]
