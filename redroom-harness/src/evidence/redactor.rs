@@ -8,15 +8,16 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use redroom_sidecar::search::SecretSet;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::error::Error;
 
 #[cfg(test)]
 mod tests;
+mod value;
+
+pub(crate) use value::Withhold;
 
 /// Values below this many characters are left alone.
 const SHORTEST: usize = 8;
@@ -66,21 +67,27 @@ impl Redactor {
         }
     }
 
-    /// The value without them, in every text and number of it.
-    pub(crate) fn value<T: Serialize + DeserializeOwned>(&self, value: T) -> T {
-        let Some(held) = &self.0 else { return value };
-        let Ok(json) = serde_json::to_value(&value) else { return value };
-        // Where a field of the type cannot be anything but what it is, only its text can be a value that was put there.
-        for scope in [Scope::Everything, Scope::Text] {
-            let mut redacted = json.clone();
-            if !held.json(&mut redacted, scope) {
-                return value;
+    /// An answer without them: JSON stays JSON, as a whole.
+    pub(crate) fn answer(&self, answer: Bytes) -> Bytes {
+        match &self.0 {
+            Some(held) if held.is_in(&answer) => {
+                let whole = serde_json::from_slice(&answer).map(|mut json| {
+                    held.everything(&mut json);
+                    json.to_string().into_bytes()
+                });
+                let redacted = whole.unwrap_or_else(|_| answer.to_vec());
+                held.bytes(&redacted).unwrap_or(redacted).into()
             }
-            if let Ok(redacted) = serde_json::from_value(redacted) {
-                return redacted;
-            }
+            Some(_) | None => answer,
         }
-        value
+    }
+
+    /// The entry without them, in every text, number and key of it; withheld where they cannot be taken out alone.
+    pub(crate) fn value<T: Withhold>(&self, value: T) -> T {
+        match &self.0 {
+            Some(held) => value::redacted(held, value),
+            None => value,
+        }
     }
 
     /// The error without them, in its detail and in what it says of the call.
@@ -92,15 +99,6 @@ impl Redactor {
     pub(crate) fn stream(&self) -> RedactedStream {
         RedactedStream { held: self.0.clone(), pending: Vec::new() }
     }
-}
-
-/// Which parts of a JSON value are looked at.
-#[derive(Clone, Copy, PartialEq)]
-enum Scope {
-    /// Texts, numbers and keys.
-    Everything,
-    /// Texts alone.
-    Text,
 }
 
 /// What of a header's value may stand elsewhere: itself, and its credentials.
@@ -149,47 +147,6 @@ impl Held {
     fn lossy(&self, bytes: &[u8]) -> String {
         let text = String::from_utf8_lossy(bytes);
         self.text(&text).unwrap_or_else(|| text.into_owned())
-    }
-
-    /// Takes them out, and says whether there was one.
-    fn json(&self, value: &mut Value, scope: Scope) -> bool {
-        match value {
-            Value::Null | Value::Bool(_) => false,
-            Value::Number(number) => {
-                let found = scope == Scope::Everything && self.is_in(number.to_string().as_bytes());
-                if found {
-                    *value = REDACTED.into();
-                }
-                found
-            }
-            Value::String(text) => match self.text(text) {
-                Some(redacted) => {
-                    *text = redacted;
-                    true
-                }
-                None => false,
-            },
-            Value::Array(items) => items.iter_mut().fold(false, |found, item| self.json(item, scope) | found),
-            Value::Object(fields) => {
-                // Bytes that are no text stand in base64; cut in the middle they would be nothing at all.
-                if let (1, Some(Value::String(text))) = (fields.len(), fields.get("base64"))
-                    && let Ok(bytes) = STANDARD.decode(text)
-                    && let Some(redacted) = self.bytes(&bytes)
-                {
-                    *value = String::from_utf8_lossy(&redacted).into();
-                    return true;
-                }
-                let mut found = fields.values_mut().fold(false, |found, field| self.json(field, scope) | found);
-                if scope == Scope::Everything && fields.keys().any(|key| self.is_in(key.as_bytes())) {
-                    found = true;
-                    *fields = std::mem::take(fields)
-                        .into_iter()
-                        .map(|(key, field)| (self.text(&key).unwrap_or(key), field))
-                        .collect();
-                }
-                found
-            }
-        }
     }
 }
 

@@ -116,7 +116,7 @@ impl Tenant for Recorder {
             self.journal.error(error.clone());
         }
         // The guard's own words, unless they hold what the agent must not see.
-        let answer = Bytes::from(self.journal.redactor().bytes(ruling.answer.to_vec()));
+        let answer = self.journal.redactor().answer(ruling.answer.clone());
         self.journal.tool_call(RecordedToolCall::new(at_ms, call, ruling, &payload));
         answer
     }
