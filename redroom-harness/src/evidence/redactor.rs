@@ -5,6 +5,7 @@
 //! nothing is held, nothing is looked at.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,11 +14,15 @@ use redroom_sidecar::search::SecretSet;
 
 use crate::error::Error;
 
+mod passage;
 #[cfg(test)]
 mod tests;
 mod value;
 
+pub(crate) use passage::{Disguised, Passage};
 pub(crate) use value::Withhold;
+
+use passage::Forms;
 
 /// Values below this many characters are left alone.
 const SHORTEST: usize = 8;
@@ -30,25 +35,32 @@ const WINDOW: usize = 32 << 10;
 
 /// Takes held values out. A clone is cheap.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Redactor(Option<Held>);
+pub(crate) struct Redactor(Option<Arc<Held>>);
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Held {
     values: SecretSet,
+    forms: Forms,
     /// The most bytes that a disguised value takes.
     reach: usize,
 }
 
 impl Redactor {
+    /// Holds nothing.
+    pub(crate) const fn idle() -> Self {
+        Redactor(None)
+    }
+
     /// Takes out the values and, where one is credentials behind a scheme (`Bearer …`), the credentials alone too.
     pub(crate) fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut held: Vec<String> = values.into_iter().flat_map(forms).collect();
+        let mut held: Vec<String> = values.into_iter().flat_map(parts).collect();
         held.retain(|value| value.trim().chars().nth(SHORTEST - 1).is_some());
         held.sort();
         held.dedup();
         let Some(longest) = held.iter().map(String::len).max() else { return Redactor(None) };
         let values = SecretSet::new(held.iter().map(|value| ("", value.as_bytes())));
-        Redactor(Some(Held { values, reach: WIDEST * longest + 64 }))
+        let forms = Forms::new(held.iter().map(String::as_str));
+        Redactor(Some(Arc::new(Held { values, forms, reach: WIDEST * longest + 64 })))
     }
 
     /// The text without them. Each line that was JSON is JSON.
@@ -95,24 +107,41 @@ impl Redactor {
         self.value(error)
     }
 
-    /// A stream's redaction: chunks may be cut anywhere.
+    /// Whether there is anything to take out anywhere.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether the bytes hold one.
+    pub(crate) fn finds(&self, bytes: &[u8]) -> bool {
+        self.0.as_ref().is_some_and(|held| held.is_in(bytes))
+    }
+
+    /// A stream's redaction on the way into a sandbox: chunks may be cut anywhere, and pass at once.
+    pub(crate) fn passage(&self) -> Passage {
+        Passage::new(self.0.clone())
+    }
+
+    /// A stream's redaction for the evidence: chunks may be cut anywhere.
     pub(crate) fn stream(&self) -> RedactedStream {
         RedactedStream { held: self.0.clone(), pending: Vec::new() }
     }
 }
 
-/// What of a header's value may stand elsewhere: itself, and its credentials.
-fn forms(value: &str) -> Vec<String> {
-    let mut forms = vec![value.trim().to_owned()];
+/// What of a header's value may stand elsewhere: itself, its credentials, and the values of its parts (`a=1; b=2`).
+fn parts(value: &str) -> Vec<String> {
+    let mut parts = vec![value.trim().to_owned()];
+    let pairs = value.split([';', ',', ' ', '&']).filter_map(|pair| pair.split_once('='));
+    parts.extend(pairs.map(|(_, value)| value.trim_matches('"').to_owned()));
     if let Some((scheme, credentials)) = value.trim().split_once(' ') {
-        forms.push(credentials.trim().to_owned());
+        parts.push(credentials.trim().to_owned());
         let decoded = STANDARD.decode(credentials.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         if let Some(decoded) = decoded.filter(|_| scheme.eq_ignore_ascii_case("basic")) {
-            forms.extend(decoded.split_once(':').map(|(_, password)| password.to_owned()));
-            forms.push(decoded);
+            parts.extend(decoded.split_once(':').map(|(_, password)| password.to_owned()));
+            parts.push(decoded);
         }
     }
-    forms
+    parts
 }
 
 impl Held {
@@ -152,7 +181,7 @@ impl Held {
 
 /// A stream that comes in chunks, without held values. What comes out is a little late.
 pub(crate) struct RedactedStream {
-    held: Option<Held>,
+    held: Option<Arc<Held>>,
     /// What may be the beginning of a value.
     pending: Vec<u8>,
 }

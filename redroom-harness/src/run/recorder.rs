@@ -1,17 +1,15 @@
 //! The run as its slot's tenant: what the sidecar reports goes into the journal, what it asks goes to the model and the guard.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use redroom_sidecar::wire::{Hit, ModelRequest};
 
+use super::answer;
 use crate::error::{By, Error};
 use crate::evidence::{Journal, RecordedToolCall};
 use crate::guard::{Guard, HookEvent};
@@ -83,21 +81,18 @@ impl Tenant for Recorder {
             self.journal.model_call_failed(number, error.clone());
             return refusal(StatusCode::FORBIDDEN, &error);
         }
-        match self.upstream.answer(call).await {
-            Ok(response) => {
-                if let Some(Note(error)) = response.extensions().get() {
-                    self.journal.error(error.clone());
-                }
-                response.map(|body| BodyExt::boxed_unsync(Watched { body, number, journal: self.journal.clone() }))
+        let answer = self.upstream.answer(call).await.and_then(|answer| {
+            if let Some(Note(error)) = answer.extensions().get() {
+                self.journal.error(error.clone());
             }
-            Err(error) => {
-                let error = self.journal.redactor().error(error);
-                self.journal.model_call_failed(number, error.clone());
-                let status =
-                    if error.code() == "timeout" { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
-                refusal(status, &error)
-            }
-        }
+            answer::admit(answer, number, &self.journal)
+        });
+        answer.unwrap_or_else(|error| {
+            let error = self.journal.redactor().error(error);
+            self.journal.model_call_failed(number, error.clone());
+            let status = if error.code() == "timeout" { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
+            refusal(status, &error)
+        })
     }
 
     async fn hook(&self, payload: Bytes) -> Bytes {
@@ -155,32 +150,4 @@ fn refusal(status: StatusCode, error: &Error) -> Response<Body> {
     headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     headers.insert("x-should-retry", http::HeaderValue::from_static("false"));
     response
-}
-
-/// An answer's body; if it breaks off, the journal says so.
-struct Watched {
-    body: Body,
-    number: u64,
-    journal: Arc<Journal>,
-}
-
-impl http_body::Body for Watched {
-    type Data = Bytes;
-    type Error = Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(Some(Err(error))) = &polled {
-            self.journal.model_call_failed(self.number, error.clone());
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
