@@ -261,9 +261,8 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn http2_is_spoken_with_services_that_offer_it_and_strangers_are_not_trusted() {
-        let (server, certificate) = loopback::Server::tls(|version| format!("{version:?}")).await;
+    /// A client that trusts one certificate.
+    fn trusting(certificate: rustls::pki_types::CertificateDer<'static>) -> Client {
         let provider = Arc::new(ring::default_provider());
         let mut roots = rustls::RootCertStore::empty();
         roots.add(certificate).unwrap();
@@ -272,12 +271,71 @@ mod tests {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let trusting = Client::over(HttpsConnectorBuilder::new().with_tls_config(tls));
+        Client::over(HttpsConnectorBuilder::new().with_tls_config(tls))
+    }
+
+    #[tokio::test]
+    async fn http2_is_spoken_with_services_that_offer_it_and_strangers_are_not_trusted() {
+        let (server, certificate) = loopback::Server::tls(|version| format!("{version:?}")).await;
+        let trusting = trusting(certificate);
         let request = || http::Request::post(&server.url).body(full("x")).unwrap();
         let answer = trusting.send(request()).await.unwrap().into_body().collect().await.unwrap();
         assert_eq!(answer.to_bytes(), "HTTP/2.0");
         let error = Client::new().unwrap().send(request()).await.unwrap_err();
         assert!(chain(&error).contains("certificate"), "{}", chain(&error));
+    }
+
+    /// Collects all that is traced, however deep.
+    #[derive(Clone, Default)]
+    struct Traces(Arc<std::sync::Mutex<String>>);
+
+    impl tracing::field::Visit for Traces {
+        fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
+            self.0.lock().unwrap().push_str(&format!("{field}={value:?} "));
+        }
+    }
+
+    impl tracing::Subscriber for Traces {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            span.record(&mut self.clone());
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
+            values.record(&mut self.clone());
+        }
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            event.record(&mut self.clone());
+        }
+
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+        fn enter(&self, _: &tracing::span::Id) {}
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[tokio::test]
+    async fn nothing_that_is_traced_on_the_way_holds_a_header_of_the_service() {
+        let traces = Traces::default();
+        let _collecting = tracing::subscriber::set_default(traces.clone());
+        let mut headers = SecretHeaders::default();
+        headers.push("x-api-key".to_owned(), "sk-traced-7731".to_owned());
+        let (secure, certificate) = loopback::Server::tls(|version| format!("{version:?}")).await;
+        let plain = loopback::Server::noting(|| loopback::ok("plain")).await;
+        let client = trusting(certificate);
+        for (url, says) in [(&secure.url, "HTTP/2.0"), (&plain.url, "plain")] {
+            let mut request = http::Request::post(url).body(full("x")).unwrap();
+            request.headers_mut().extend(headers.parse().unwrap());
+            let answer = client.send(request).await.unwrap().into_body().collect().await.unwrap();
+            assert_eq!(answer.to_bytes(), says);
+        }
+        let traced = traces.0.lock().unwrap();
+        assert!(traced.contains("Headers"), "nothing is traced: {traced}");
+        assert!(!traced.contains("sk-traced"), "{traced}");
     }
 
     #[test]

@@ -27,3 +27,15 @@ pub(crate) fn hold(values: &[String]) {
 pub(crate) fn everything() -> Redactor {
     EVERYTHING.read().unwrap_or_else(PoisonError::into_inner).redactor.clone()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_once_is_held_until_the_end() {
+        hold(&["held-first-4471".to_owned()]);
+        hold(&["held-second-4472".to_owned()]);
+        assert_eq!(everything().text("held-second-4472 held-first-4471".to_owned()), "[redacted] [redacted]");
+    }
+}

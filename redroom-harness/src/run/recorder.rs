@@ -137,11 +137,16 @@ pub(crate) fn hook_not_loaded() -> Error {
     )
 }
 
-/// An answer in the form in which model APIs give their errors, and which a client does not try again.
+/// An answer in the form in which model APIs give their errors, and which a client does not try again. Where a service is
+/// that failed is nothing that the agent learns.
 fn refusal(status: StatusCode, error: &Error) -> Response<Body> {
+    let detail = match error.call().and_then(|call| call.url.as_ref()) {
+        Some(_) => "the model could not be asked, or did not answer as it should; see the run's errors",
+        None => error.detail(),
+    };
     let body = serde_json::json!({
         "type": "error",
-        "error": { "type": error.code(), "message": format!("redroom: {}", error.detail()) },
+        "error": { "type": error.code(), "message": format!("redroom: {detail}") },
     });
     let body = Full::new(Bytes::from(body.to_string())).map_err(|never| match never {});
     let mut response = Response::new(BodyExt::boxed_unsync(body));
@@ -150,4 +155,23 @@ fn refusal(status: StatusCode, error: &Error) -> Response<Body> {
     headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     headers.insert("x-should-retry", http::HeaderValue::from_static("false"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Call;
+
+    #[tokio::test]
+    async fn an_agent_is_told_what_to_do_and_not_where_a_service_is() {
+        let told = async |error: Error| {
+            let body = refusal(StatusCode::BAD_GATEWAY, &error).into_body().collect().await.unwrap().to_bytes();
+            String::from_utf8(body.to_vec()).unwrap()
+        };
+        let call = Call { url: Some("http://gateway.internal/".to_owned()), ..Call::default() };
+        let error = Error::new(By::ModelProxy, "network_error", "the model proxy http://gateway.internal/ is gone");
+        let message = told(error.with_call(call)).await;
+        assert!(message.contains("network_error") && !message.contains("gateway.internal"), "{message}");
+        assert!(told(hook_not_loaded()).await.contains("managed settings"));
+    }
 }

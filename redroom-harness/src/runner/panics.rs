@@ -63,4 +63,11 @@ mod tests {
         let told = message(&*payload);
         assert!(told.starts_with("number 7\n  at ") && told.contains("panics.rs:"), "{told}");
     }
+
+    #[test]
+    fn a_message_is_printed_as_it_is_unless_it_holds_something() {
+        let redactor = Redactor::new(["sk-held-4473"]);
+        assert_eq!(readable("it is sk-held-4473", &redactor).as_deref(), Some("it is [redacted]"));
+        assert_eq!(readable("it is nothing", &redactor), None);
+    }
 }
