@@ -4,6 +4,7 @@
 
 mod changes;
 mod diff;
+pub(crate) mod held;
 mod journal;
 mod log;
 mod redactor;
@@ -20,6 +21,6 @@ pub use tree::{EntryKind, Facts};
 
 pub(crate) use changes::{Changes, Collector};
 pub(crate) use journal::Journal;
-pub(crate) use redactor::{RedactedStream, Redactor};
+pub(crate) use redactor::{Disguised, Passage, RedactedStream, Redactor};
 pub(crate) use store::{Store, folder_name};
 pub(crate) use tree::Baseline;

@@ -71,10 +71,11 @@ impl ToolCallCheck {
         UrlCheck::new(url)
     }
 
-    /// The values of its headers: what has to be taken out of everything that is stored.
-    pub(crate) fn secrets(&self) -> Vec<&str> {
+    /// What has to be taken out of everything that is stored or said to an agent: the values of its headers, and its
+    /// address's query.
+    pub(crate) fn secrets(&self) -> Vec<String> {
         match &self.0 {
-            Kind::Url(check) => check.secrets().collect(),
+            Kind::Url(check) => check.secrets(),
             Kind::None | Kind::Function(_) => Vec::new(),
         }
     }

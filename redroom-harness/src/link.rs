@@ -16,6 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::backend::Duplex;
 use crate::error::{By, Error, Result};
+use crate::evidence::held;
 use crate::model::{Body, ModelCall};
 
 /// How long a sidecar may take for an answer to a command (the figure that the reference tool used: 30 s).
@@ -199,7 +200,7 @@ impl Shared {
             },
             Report::ModelRequest { generation, request } => match self.tenant(generation) {
                 Some(tenant) => tenant.model_request(*request),
-                None => tracing::warn!(path = request.path, "a model request that fits no run was refused"),
+                None => tracing::warn!(id = request.id, "a model request that fits no run was refused"),
             },
             Report::Fault { generation, code, detail } => {
                 // Both are the sidecar's words: bounded before they are kept.
@@ -210,7 +211,7 @@ impl Shared {
                 }
                 match self.tenant(generation) {
                     Some(tenant) => tenant.fault(error),
-                    None => tracing::warn!(%error, "a sidecar's fault"),
+                    None => tracing::warn!(error = %held::everything().error(error), "a sidecar's fault"),
                 }
             }
         }

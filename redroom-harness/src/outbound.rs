@@ -3,6 +3,7 @@
 //! Owns the client, the address of a service and the headers that it wants, which are secrets. Knows nothing of models,
 //! guards or runs. Redirects are never followed, nothing is retried, no proxy variable is read.
 
+mod address;
 #[cfg(test)]
 pub(crate) mod loopback;
 pub(crate) mod silence;
@@ -10,6 +11,8 @@ pub(crate) mod silence;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub(crate) use address::Address;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
@@ -97,12 +100,9 @@ impl SecretHeaders {
         self.0.push((name, value));
     }
 
-    /// The values, so that they can be taken out of whatever is stored. Those that only say which form or version of an API
-    /// is spoken are no secrets: evidence is full of them.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &str> {
-        const OPEN: [&str; 5] = ["accept", "anthropic-beta", "anthropic-version", "content-type", "user-agent"];
-        let secret = |name: &str| !OPEN.iter().any(|open| name.eq_ignore_ascii_case(open));
-        self.0.iter().filter(move |(name, _)| secret(name)).map(|(_, value)| value.as_str())
+    /// The values, so that they can be taken out of whatever is stored or said to an agent.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = String> {
+        self.0.iter().filter(|(name, value)| !is_open(name, value)).map(|(_, value)| value.clone())
     }
 
     /// The headers as they are sent; a later one replaces an earlier one of the same name. The error says what is wrong
@@ -123,6 +123,31 @@ impl SecretHeaders {
             headers.insert(parsed, value);
         }
         Ok(headers)
+    }
+}
+
+/// Whether a header only says which form or version of an API is spoken: evidence is full of these. Both name and value have
+/// to look like it.
+fn is_open(name: &str, value: &str) -> bool {
+    let is_date = |text: &str| {
+        let dashes = |at: usize| at == 4 || at == 7;
+        text.len() == 10
+            && text.bytes().enumerate().all(|(at, byte)| if dashes(at) { byte == b'-' } else { byte.is_ascii_digit() })
+    };
+    let is_beta = |text: &str| {
+        let name = text.trim();
+        name.len().checked_sub(10).and_then(|at| name.split_at_checked(at)).is_some_and(|(feature, date)| {
+            is_date(date)
+                && feature.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        })
+    };
+    match name.to_ascii_lowercase().as_str() {
+        "accept" | "content-type" => value
+            .split([',', ';'])
+            .all(|part| matches!(part.trim(), "*/*" | "application/json" | "text/event-stream" | "charset=utf-8")),
+        "anthropic-version" => is_date(value.trim()),
+        "anthropic-beta" => value.split(',').all(is_beta),
+        _ => false,
     }
 }
 
@@ -236,9 +261,8 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn http2_is_spoken_with_services_that_offer_it_and_strangers_are_not_trusted() {
-        let (server, certificate) = loopback::Server::tls(|version| format!("{version:?}")).await;
+    /// A client that trusts one certificate.
+    fn trusting(certificate: rustls::pki_types::CertificateDer<'static>) -> Client {
         let provider = Arc::new(ring::default_provider());
         let mut roots = rustls::RootCertStore::empty();
         roots.add(certificate).unwrap();
@@ -247,12 +271,71 @@ mod tests {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let trusting = Client::over(HttpsConnectorBuilder::new().with_tls_config(tls));
+        Client::over(HttpsConnectorBuilder::new().with_tls_config(tls))
+    }
+
+    #[tokio::test]
+    async fn http2_is_spoken_with_services_that_offer_it_and_strangers_are_not_trusted() {
+        let (server, certificate) = loopback::Server::tls(|version| format!("{version:?}")).await;
+        let trusting = trusting(certificate);
         let request = || http::Request::post(&server.url).body(full("x")).unwrap();
         let answer = trusting.send(request()).await.unwrap().into_body().collect().await.unwrap();
         assert_eq!(answer.to_bytes(), "HTTP/2.0");
         let error = Client::new().unwrap().send(request()).await.unwrap_err();
         assert!(chain(&error).contains("certificate"), "{}", chain(&error));
+    }
+
+    /// Collects all that is traced, however deep.
+    #[derive(Clone, Default)]
+    struct Traces(Arc<std::sync::Mutex<String>>);
+
+    impl tracing::field::Visit for Traces {
+        fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
+            self.0.lock().unwrap().push_str(&format!("{field}={value:?} "));
+        }
+    }
+
+    impl tracing::Subscriber for Traces {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            span.record(&mut self.clone());
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
+            values.record(&mut self.clone());
+        }
+
+        fn event(&self, event: &tracing::Event<'_>) {
+            event.record(&mut self.clone());
+        }
+
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+        fn enter(&self, _: &tracing::span::Id) {}
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    #[tokio::test]
+    async fn nothing_that_is_traced_on_the_way_holds_a_header_of_the_service() {
+        let traces = Traces::default();
+        let _collecting = tracing::subscriber::set_default(traces.clone());
+        let mut headers = SecretHeaders::default();
+        headers.push("x-api-key".to_owned(), "sk-traced-7731".to_owned());
+        let (secure, certificate) = loopback::Server::tls(|version| format!("{version:?}")).await;
+        let plain = loopback::Server::noting(|| loopback::ok("plain")).await;
+        let client = trusting(certificate);
+        for (url, says) in [(&secure.url, "HTTP/2.0"), (&plain.url, "plain")] {
+            let mut request = http::Request::post(url).body(full("x")).unwrap();
+            request.headers_mut().extend(headers.parse().unwrap());
+            let answer = client.send(request).await.unwrap().into_body().collect().await.unwrap();
+            assert_eq!(answer.to_bytes(), says);
+        }
+        let traced = traces.0.lock().unwrap();
+        assert!(traced.contains("Headers"), "nothing is traced: {traced}");
+        assert!(!traced.contains("sk-traced"), "{traced}");
     }
 
     #[test]
@@ -301,6 +384,25 @@ mod tests {
         assert!(!format!("{:?}", headers.parse().unwrap()).contains("hunter2"));
         headers.push("x-bad".into(), "hunter2\n".into());
         assert!(!headers.parse().unwrap_err().contains("hunter2"));
+    }
+
+    #[test]
+    fn every_value_is_a_secret_but_those_that_only_say_what_is_spoken() {
+        for (name, value, open) in [
+            ("x-api-key", "2023-06-01", false),
+            ("Anthropic-Version", "2023-06-01", true),
+            ("anthropic-version", "sk-ant-1234", false),
+            ("anthropic-beta", "context-1m-2025-08-07, interleaved-thinking-2025-05-14", true),
+            ("anthropic-beta", "hunter2hunter2", false),
+            ("anthropic-beta", "TOKEN/42-2025-08-07", false),
+            ("content-type", "application/json; charset=utf-8", true),
+            ("accept", "application/sk-ant-1234", false),
+            ("user-agent", "gateway/sk-ant-1234", false),
+        ] {
+            let mut headers = SecretHeaders::default();
+            headers.push(name.into(), value.into());
+            assert_eq!(headers.secrets().next().is_none(), open, "{name}: {value}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::sync::OnceCell;
 use crate::agent::Agent;
 use crate::backend::{Backend, Base, Swept};
 use crate::error::{Error, Result};
+use crate::evidence::held;
 use crate::options::RunOptions;
 use crate::run::{Run, SYSTEM_BUNDLE};
 use crate::run_folder::RunFolder;
@@ -73,6 +74,7 @@ impl Redroom {
     }
 
     pub(crate) async fn with_settings(settings: Settings, progress: Notice) -> Result<Self> {
+        held::hold(&settings.held());
         let id = uuid::Uuid::new_v4().to_string();
         let locks = SlotLocks::of(RunFolder::open()?);
         let backend = crate::backend::choose(settings.backend).await?;
@@ -131,7 +133,9 @@ impl Redroom {
 
     /// Hits that fit no run: what arrived when nobody lived in a slot. At most the first 1,000.
     pub fn unattributed_hits(&self) -> Vec<Hit> {
-        self.0.unattributed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let redactor = held::everything();
+        let hits = self.0.unattributed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        hits.into_iter().map(|hit| redactor.value(hit)).collect()
     }
 
     /// The folder that holds the evidence of this session's runs.

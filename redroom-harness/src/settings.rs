@@ -104,6 +104,12 @@ impl Settings {
         })
     }
 
+    /// The values that must not be seen in anything that this session stores, shows or lets into a sandbox.
+    pub(crate) fn held(&self) -> Vec<String> {
+        let services = self.player.secrets().into_iter().chain(self.tool_call_check.secrets());
+        services.chain(self.environment.anthropic_api_key.clone()).collect()
+    }
+
     /// The command line's number of runs at once.
     pub(crate) fn set_parallel(&mut self, parallel: usize) -> Result<()> {
         self.parallel = in_range(u32::try_from(parallel).unwrap_or(u32::MAX))?;

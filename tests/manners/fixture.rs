@@ -1,5 +1,7 @@
 //! The suite that the tests start: one attack for each manner. None of them runs by itself.
 
+mod keys;
+
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -13,6 +15,14 @@ pub(crate) const LENIENT: &str = "MANNERS_LENIENT";
 pub(crate) const PARALLEL: &str = "MANNERS_PARALLEL";
 /// The file that marks the moment: an agent is in the middle of its turn.
 pub(crate) const MARK: &str = "MANNERS_MARK";
+
+/// Where a service says back what it is asked with, and what it is asked with: the model's header, the guard's header, and
+/// the query of the guard's address; and the provider's own key.
+pub(crate) const ECHO: &str = "MANNERS_ECHO";
+pub(crate) const KEY: &str = "MANNERS_KEY";
+pub(crate) const TOKEN: &str = "MANNERS_TOKEN";
+pub(crate) const QUERY: &str = "MANNERS_QUERY";
+pub(crate) const PROVIDER: &str = "ANTHROPIC_API_KEY";
 
 redroom::main!(suite());
 

@@ -3,8 +3,10 @@
 //! This executable is both: the tests, and (when the environment says so) the suite that they start.
 
 mod absence;
+mod echo;
 mod engine;
 mod fixture;
+mod keys;
 mod listing;
 mod losses;
 mod mistakes;
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
             without_npm_the_agent_is_not_fetched_and_the_error_says_so,
         },
         reports::{the_report_counts_right_and_holds_no_planted_secret},
+        keys::{keys_that_a_model_and_a_guard_say_back_are_nowhere},
         signals::{
             an_interrupted_suite_is_gone_within_five_seconds,
             an_interrupted_suite_that_nobody_listens_to_ends_all_the_same,

@@ -5,18 +5,24 @@
 //! nothing is held, nothing is looked at.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use redroom_sidecar::search::SecretSet;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::error::Error;
 
+mod passage;
 #[cfg(test)]
 mod tests;
+mod value;
+
+pub(crate) use passage::{Disguised, Passage};
+pub(crate) use value::Withhold;
+
+use passage::Forms;
 
 /// Values below this many characters are left alone.
 const SHORTEST: usize = 8;
@@ -29,25 +35,32 @@ const WINDOW: usize = 32 << 10;
 
 /// Takes held values out. A clone is cheap.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Redactor(Option<Held>);
+pub(crate) struct Redactor(Option<Arc<Held>>);
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Held {
     values: SecretSet,
+    forms: Forms,
     /// The most bytes that a disguised value takes.
     reach: usize,
 }
 
 impl Redactor {
+    /// Holds nothing.
+    pub(crate) const fn idle() -> Self {
+        Redactor(None)
+    }
+
     /// Takes out the values and, where one is credentials behind a scheme (`Bearer …`), the credentials alone too.
     pub(crate) fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut held: Vec<String> = values.into_iter().flat_map(forms).collect();
+        let mut held: Vec<String> = values.into_iter().flat_map(parts).collect();
         held.retain(|value| value.trim().chars().nth(SHORTEST - 1).is_some());
         held.sort();
         held.dedup();
         let Some(longest) = held.iter().map(String::len).max() else { return Redactor(None) };
         let values = SecretSet::new(held.iter().map(|value| ("", value.as_bytes())));
-        Redactor(Some(Held { values, reach: WIDEST * longest + 64 }))
+        let forms = Forms::new(held.iter().map(String::as_str));
+        Redactor(Some(Arc::new(Held { values, forms, reach: WIDEST * longest + 64 })))
     }
 
     /// The text without them. Each line that was JSON is JSON.
@@ -66,21 +79,27 @@ impl Redactor {
         }
     }
 
-    /// The value without them, in every text and number of it.
-    pub(crate) fn value<T: Serialize + DeserializeOwned>(&self, value: T) -> T {
-        let Some(held) = &self.0 else { return value };
-        let Ok(json) = serde_json::to_value(&value) else { return value };
-        // Where a field of the type cannot be anything but what it is, only its text can be a value that was put there.
-        for scope in [Scope::Everything, Scope::Text] {
-            let mut redacted = json.clone();
-            if !held.json(&mut redacted, scope) {
-                return value;
+    /// An answer without them: JSON stays JSON, as a whole.
+    pub(crate) fn answer(&self, answer: Bytes) -> Bytes {
+        match &self.0 {
+            Some(held) if held.is_in(&answer) => {
+                let whole = serde_json::from_slice(&answer).map(|mut json| {
+                    held.everything(&mut json);
+                    json.to_string().into_bytes()
+                });
+                let redacted = whole.unwrap_or_else(|_| answer.to_vec());
+                held.bytes(&redacted).unwrap_or(redacted).into()
             }
-            if let Ok(redacted) = serde_json::from_value(redacted) {
-                return redacted;
-            }
+            Some(_) | None => answer,
         }
-        value
+    }
+
+    /// The entry without them, in every text, number and key of it; withheld where they cannot be taken out alone.
+    pub(crate) fn value<T: Withhold>(&self, value: T) -> T {
+        match &self.0 {
+            Some(held) => value::redacted(held, value),
+            None => value,
+        }
     }
 
     /// The error without them, in its detail and in what it says of the call.
@@ -88,33 +107,41 @@ impl Redactor {
         self.value(error)
     }
 
-    /// A stream's redaction: chunks may be cut anywhere.
+    /// Whether there is anything to take out anywhere.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether the bytes hold one.
+    pub(crate) fn finds(&self, bytes: &[u8]) -> bool {
+        self.0.as_ref().is_some_and(|held| held.is_in(bytes))
+    }
+
+    /// A stream's redaction on the way into a sandbox: chunks may be cut anywhere, and pass at once.
+    pub(crate) fn passage(&self) -> Passage {
+        Passage::new(self.0.clone())
+    }
+
+    /// A stream's redaction for the evidence: chunks may be cut anywhere.
     pub(crate) fn stream(&self) -> RedactedStream {
         RedactedStream { held: self.0.clone(), pending: Vec::new() }
     }
 }
 
-/// Which parts of a JSON value are looked at.
-#[derive(Clone, Copy, PartialEq)]
-enum Scope {
-    /// Texts, numbers and keys.
-    Everything,
-    /// Texts alone.
-    Text,
-}
-
-/// What of a header's value may stand elsewhere: itself, and its credentials.
-fn forms(value: &str) -> Vec<String> {
-    let mut forms = vec![value.trim().to_owned()];
+/// What of a header's value may stand elsewhere: itself, its credentials, and the values of its parts (`a=1; b=2`).
+fn parts(value: &str) -> Vec<String> {
+    let mut parts = vec![value.trim().to_owned()];
+    let pairs = value.split([';', ',', ' ', '&']).filter_map(|pair| pair.split_once('='));
+    parts.extend(pairs.map(|(_, value)| value.trim_matches('"').to_owned()));
     if let Some((scheme, credentials)) = value.trim().split_once(' ') {
-        forms.push(credentials.trim().to_owned());
+        parts.push(credentials.trim().to_owned());
         let decoded = STANDARD.decode(credentials.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         if let Some(decoded) = decoded.filter(|_| scheme.eq_ignore_ascii_case("basic")) {
-            forms.extend(decoded.split_once(':').map(|(_, password)| password.to_owned()));
-            forms.push(decoded);
+            parts.extend(decoded.split_once(':').map(|(_, password)| password.to_owned()));
+            parts.push(decoded);
         }
     }
-    forms
+    parts
 }
 
 impl Held {
@@ -150,52 +177,11 @@ impl Held {
         let text = String::from_utf8_lossy(bytes);
         self.text(&text).unwrap_or_else(|| text.into_owned())
     }
-
-    /// Takes them out, and says whether there was one.
-    fn json(&self, value: &mut Value, scope: Scope) -> bool {
-        match value {
-            Value::Null | Value::Bool(_) => false,
-            Value::Number(number) => {
-                let found = scope == Scope::Everything && self.is_in(number.to_string().as_bytes());
-                if found {
-                    *value = REDACTED.into();
-                }
-                found
-            }
-            Value::String(text) => match self.text(text) {
-                Some(redacted) => {
-                    *text = redacted;
-                    true
-                }
-                None => false,
-            },
-            Value::Array(items) => items.iter_mut().fold(false, |found, item| self.json(item, scope) | found),
-            Value::Object(fields) => {
-                // Bytes that are no text stand in base64; cut in the middle they would be nothing at all.
-                if let (1, Some(Value::String(text))) = (fields.len(), fields.get("base64"))
-                    && let Ok(bytes) = STANDARD.decode(text)
-                    && let Some(redacted) = self.bytes(&bytes)
-                {
-                    *value = String::from_utf8_lossy(&redacted).into();
-                    return true;
-                }
-                let mut found = fields.values_mut().fold(false, |found, field| self.json(field, scope) | found);
-                if scope == Scope::Everything && fields.keys().any(|key| self.is_in(key.as_bytes())) {
-                    found = true;
-                    *fields = std::mem::take(fields)
-                        .into_iter()
-                        .map(|(key, field)| (self.text(&key).unwrap_or(key), field))
-                        .collect();
-                }
-                found
-            }
-        }
-    }
 }
 
 /// A stream that comes in chunks, without held values. What comes out is a little late.
 pub(crate) struct RedactedStream {
-    held: Option<Held>,
+    held: Option<Arc<Held>>,
     /// What may be the beginning of a value.
     pending: Vec<u8>,
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Judge, Kind, ToolCall, ToolCallCheck};
 use crate::error::{By, Call, Error, Result, chain};
-use crate::outbound::{Client, RUN_HEADER, SecretHeaders, Service, full};
+use crate::outbound::{Address, Client, RUN_HEADER, SecretHeaders, Service, full};
 
 /// The most that a guard may answer, in bytes.
 const ANSWER_LIMIT: usize = 1_000_000;
@@ -17,31 +17,32 @@ const ANSWER_LIMIT: usize = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UrlCheck {
-    url: String,
+    url: Address,
     #[serde(default)]
     headers: SecretHeaders,
 }
 
 impl UrlCheck {
     pub(super) fn new(url: impl Into<String>) -> Self {
-        UrlCheck { url: url.into(), headers: SecretHeaders::default() }
+        UrlCheck { url: Address::new(url), headers: SecretHeaders::default() }
     }
 
-    /// Adds a header to every question. The value is a secret and never shown.
+    /// Adds a header to every question. The value is a secret and never shown: one of 8 characters or more is taken out of
+    /// whatever is stored, and out of what the guard answers to the agent. So is what stands in the address's query.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push(name.into(), value.into());
         self
     }
 
-    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.headers.values()
+    pub(super) fn secrets(&self) -> Vec<String> {
+        self.headers.secrets().chain(self.url.secrets()).collect()
     }
 
     pub(super) fn open(&self, client: &Client) -> Result<Asked> {
         let invalid =
             |why: &str| Error::new(By::ToolCallCheck, "invalid_tool_call_check", format!("the tool call check {why}"));
-        let service = Service::parse(&self.url).map_err(|why| invalid(&format!("url {why}")))?;
+        let service = self.url.parse().map_err(|why| invalid(&format!("url {why}")))?;
         let uri = service.uri().map_err(|error| invalid(&format!("url cannot be asked ({error})")))?;
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -18,10 +18,10 @@ pub(crate) enum Player {
 }
 
 impl Player {
-    /// What has to be taken out of everything that is stored.
-    pub(crate) fn secrets(&self) -> Vec<&str> {
+    /// What has to be taken out of everything that is stored or said to an agent.
+    pub(crate) fn secrets(&self) -> Vec<String> {
         match self {
-            Player::Proxy(proxy) => proxy.secrets().collect(),
+            Player::Proxy(proxy) => proxy.secrets(),
             Player::Model(_) | Player::Provider => Vec::new(),
         }
     }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{ModelCall, Upstream};
 use crate::error::{By, Call, Error, Result, chain};
 use crate::outbound::silence::{Activity, BodyEnd, Impatient, Watched};
-use crate::outbound::{Body, Client, RUN_HEADER, SecretHeaders, Service, remove_hop_by_hop};
+use crate::outbound::{Address, Body, Client, RUN_HEADER, SecretHeaders, Service, remove_hop_by_hop};
 
 /// How long a service may send nothing.
 const SILENCE: Duration = Duration::from_secs(120);
@@ -42,7 +42,7 @@ const CREDENTIALS: [HeaderName; 6] = [
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelProxy {
-    base_url: String,
+    base_url: Address,
     #[serde(default)]
     headers: SecretHeaders,
 }
@@ -51,10 +51,11 @@ impl ModelProxy {
     /// A service at this base URL: what stands before `/v1/messages`. Whether it can be one is checked at the start
     /// (`invalid_model_proxy`).
     pub fn new(base_url: impl Into<String>) -> Self {
-        ModelProxy { base_url: base_url.into(), headers: SecretHeaders::default() }
+        ModelProxy { base_url: Address::new(base_url), headers: SecretHeaders::default() }
     }
 
-    /// Adds a header to every request, in place of the agent's own of that name. The value is a secret and never shown.
+    /// Adds a header to every request, in place of the agent's own of that name. The value is a secret and never shown: one
+    /// of 8 characters or more is taken out of whatever is stored, and out of what the service answers to the agent.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push(name.into(), value.into());
@@ -66,15 +67,16 @@ impl ModelProxy {
         ModelProxy::new("https://api.anthropic.com").header("x-api-key", key)
     }
 
-    /// The values of its headers: what has to be taken out of everything that is stored.
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.headers.values()
+    /// What has to be taken out of everything that is stored or said to an agent: the values of its headers, and what its
+    /// address should not hold.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        self.headers.secrets().chain(self.base_url.secrets()).collect()
     }
 
     /// Checks it, and makes it an upstream.
     pub(crate) fn open(&self, client: &Client) -> Result<Forward> {
         let invalid = |why: &str| Error::new(By::ModelProxy, "invalid_model_proxy", format!("the model proxy {why}"));
-        let service = Service::parse(&self.base_url).map_err(|why| invalid(&format!("base_url {why}")))?;
+        let service = self.base_url.parse().map_err(|why| invalid(&format!("base_url {why}")))?;
         if service.has_query() {
             return Err(invalid("base_url has a query (?…); take it out, a key belongs in a header"));
         }

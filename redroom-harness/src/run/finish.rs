@@ -91,7 +91,7 @@ impl Live {
         let redactor = self.journal.redactor();
         let (mut findings, transcript) = gathered.finish();
         let transcript = redactor.text(transcript);
-        findings.changes = redactor.value(findings.changes);
+        findings.changes = findings.changes.into_iter().map(|change| redactor.value(change)).collect();
         findings.diff = redactor.text(findings.diff);
         for missed in &findings.missed {
             let detail = format!("{}: {}", missed.path.to_text(), missed.why);

@@ -1,17 +1,15 @@
 //! The run as its slot's tenant: what the sidecar reports goes into the journal, what it asks goes to the model and the guard.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use redroom_sidecar::wire::{Hit, ModelRequest};
 
+use super::answer;
 use crate::error::{By, Error};
 use crate::evidence::{Journal, RecordedToolCall};
 use crate::guard::{Guard, HookEvent};
@@ -83,21 +81,18 @@ impl Tenant for Recorder {
             self.journal.model_call_failed(number, error.clone());
             return refusal(StatusCode::FORBIDDEN, &error);
         }
-        match self.upstream.answer(call).await {
-            Ok(response) => {
-                if let Some(Note(error)) = response.extensions().get() {
-                    self.journal.error(error.clone());
-                }
-                response.map(|body| BodyExt::boxed_unsync(Watched { body, number, journal: self.journal.clone() }))
+        let answer = self.upstream.answer(call).await.and_then(|answer| {
+            if let Some(Note(error)) = answer.extensions().get() {
+                self.journal.error(error.clone());
             }
-            Err(error) => {
-                let error = self.journal.redactor().error(error);
-                self.journal.model_call_failed(number, error.clone());
-                let status =
-                    if error.code() == "timeout" { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
-                refusal(status, &error)
-            }
-        }
+            answer::admit(answer, number, &self.journal)
+        });
+        answer.unwrap_or_else(|error| {
+            let error = self.journal.redactor().error(error);
+            self.journal.model_call_failed(number, error.clone());
+            let status = if error.code() == "timeout" { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
+            refusal(status, &error)
+        })
     }
 
     async fn hook(&self, payload: Bytes) -> Bytes {
@@ -116,7 +111,7 @@ impl Tenant for Recorder {
             self.journal.error(error.clone());
         }
         // The guard's own words, unless they hold what the agent must not see.
-        let answer = Bytes::from(self.journal.redactor().bytes(ruling.answer.to_vec()));
+        let answer = self.journal.redactor().answer(ruling.answer.clone());
         self.journal.tool_call(RecordedToolCall::new(at_ms, call, ruling, &payload));
         answer
     }
@@ -142,11 +137,16 @@ pub(crate) fn hook_not_loaded() -> Error {
     )
 }
 
-/// An answer in the form in which model APIs give their errors, and which a client does not try again.
+/// An answer in the form in which model APIs give their errors, and which a client does not try again. Where a service is
+/// that failed is nothing that the agent learns.
 fn refusal(status: StatusCode, error: &Error) -> Response<Body> {
+    let detail = match error.call().and_then(|call| call.url.as_ref()) {
+        Some(_) => "the model could not be asked, or did not answer as it should; see the run's errors",
+        None => error.detail(),
+    };
     let body = serde_json::json!({
         "type": "error",
-        "error": { "type": error.code(), "message": format!("redroom: {}", error.detail()) },
+        "error": { "type": error.code(), "message": format!("redroom: {detail}") },
     });
     let body = Full::new(Bytes::from(body.to_string())).map_err(|never| match never {});
     let mut response = Response::new(BodyExt::boxed_unsync(body));
@@ -157,30 +157,21 @@ fn refusal(status: StatusCode, error: &Error) -> Response<Body> {
     response
 }
 
-/// An answer's body; if it breaks off, the journal says so.
-struct Watched {
-    body: Body,
-    number: u64,
-    journal: Arc<Journal>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Call;
 
-impl http_body::Body for Watched {
-    type Data = Bytes;
-    type Error = Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(Some(Err(error))) = &polled {
-            self.journal.model_call_failed(self.number, error.clone());
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+    #[tokio::test]
+    async fn an_agent_is_told_what_to_do_and_not_where_a_service_is() {
+        let told = async |error: Error| {
+            let body = refusal(StatusCode::BAD_GATEWAY, &error).into_body().collect().await.unwrap().to_bytes();
+            String::from_utf8(body.to_vec()).unwrap()
+        };
+        let call = Call { url: Some("http://gateway.internal/".to_owned()), ..Call::default() };
+        let error = Error::new(By::ModelProxy, "network_error", "the model proxy http://gateway.internal/ is gone");
+        let message = told(error.with_call(call)).await;
+        assert!(message.contains("network_error") && !message.contains("gateway.internal"), "{message}");
+        assert!(told(hook_not_loaded()).await.contains("managed settings"));
     }
 }

@@ -12,9 +12,7 @@ use super::recorder::Recorder;
 use super::{Live, Run, finish, surroundings};
 use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
 use crate::error::{By, Error, Result};
-use crate::evidence::{Journal, Redactor, Store, folder_name};
-use crate::guard::ToolCallCheck;
-use crate::model::Player;
+use crate::evidence::{Journal, Redactor, Store, folder_name, held};
 use crate::options::RunOptions;
 use crate::planting::Planting;
 use crate::planting::repository::{Committed, EMPTY_FOLDERS, repository};
@@ -27,16 +25,16 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
     let settings = &session.settings;
     let planting = options.check(&settings.fake_domain)?;
     let plan = settings.plan(options)?;
-    let redactor = held(session, &plan);
+    let held = held(session, &plan);
+    held::hold(&held);
+    let redactor = Redactor::new(held.iter().map(String::as_str));
     begin(session, planting, plan, redactor.clone()).await.map_err(|error| redactor.error(error))
 }
 
 /// The values that must not be seen in anything that this run stores or returns.
-fn held(session: &Session, plan: &Plan) -> Redactor {
-    let settings = &session.settings;
-    let proxies = [&settings.player, &plan.player].into_iter().flat_map(Player::secrets);
-    let checks = [&settings.tool_call_check, &plan.tool_call_check].into_iter().flat_map(ToolCallCheck::secrets);
-    Redactor::new(proxies.chain(checks).chain(settings.environment.anthropic_api_key.as_deref()))
+fn held(session: &Session, plan: &Plan) -> Vec<String> {
+    let own = plan.player.secrets().into_iter().chain(plan.tool_call_check.secrets());
+    session.settings.held().into_iter().chain(own).collect()
 }
 
 async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor: Redactor) -> Result<Run> {

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 
 use super::panics;
 use crate::error::{By, Error};
-use crate::evidence::RunResult;
+use crate::evidence::{RunResult, held};
 use crate::redroom::Redroom;
 use crate::registry::{Registration, ShouldPanic};
 use crate::report::junit::Outcome;
@@ -44,7 +44,10 @@ pub(super) async fn play(attack: &'static Registration, redroom: &Redroom, longe
     // Expressions in the attribute are the test's own code.
     let options = match catch_unwind(attack.options) {
         Ok(options) => options,
-        Err(payload) => return Played { outcome: Outcome::Failed(panics::message(&*payload)), properties: Vec::new() },
+        Err(payload) => {
+            let message = held::everything().text(panics::message(&*payload));
+            return Played { outcome: Outcome::Failed(message), properties: Vec::new() };
+        }
     };
     let timeout = options.given_timeout().unwrap_or(longest);
     let run = match redroom.start_run(options.name(attack.test_name())).await {

@@ -201,13 +201,21 @@ impl LimitsTable {
 fn broken(path: &Path, error: &toml::de::Error) -> Error {
     // The parser's own message quotes the line: a key that somebody wrote into it would be in a log. Place and reason do.
     let message = error.message();
-    let mut detail = format!("{}: {message}", path.display());
+    let mut detail = format!("{}: {}", path.display(), unquoted(message));
     if let Some((unknown, known)) = unknown_field(message)
         && let Some(nearest) = nearest(&unknown, known.iter().map(String::as_str))
     {
         detail = format!("{}: unknown key `{unknown}`; did you mean `{nearest}`?", path.display());
     }
     Error::redroom("invalid_config", detail)
+}
+
+/// serde's message on a value of the wrong kind, without the value.
+fn unquoted(message: &str) -> String {
+    let wrong = message.strip_prefix("invalid ").and_then(|wrong| wrong.rsplit_once(", expected "));
+    let Some((found, expected)) = wrong else { return message.to_owned() };
+    let kind = found.split(['`', '"']).next().unwrap_or(found).trim_end();
+    format!("invalid {kind}, expected {expected}")
 }
 
 /// The names in serde's message on an unknown field.
@@ -246,15 +254,20 @@ mod tests {
         let error = parse("paralel = 2\n").err().unwrap();
         assert_eq!(error.code(), "invalid_config");
         assert!(error.detail().contains("`paralel`") && error.detail().contains("`parallel`"), "{error}");
+        let error = parse("nothing_like_it = 2\n").err().unwrap();
+        assert!(error.detail().contains("`nothing_like_it`"), "{error}");
         let error = parse("[limits]\nmemroy = \"1g\"\n").err().unwrap();
         assert!(error.detail().contains("`memory`"), "{error}");
     }
 
     #[test]
     fn a_broken_file_is_an_error_that_does_not_quote_it() {
-        let error = parse("[model_proxy]\nheaders = { x-api-key = sk-secret }\n").err().unwrap();
-        assert_eq!(error.code(), "invalid_config");
-        assert!(!error.to_string().contains("sk-secret"), "{error}");
+        for headers in ["{ x-api-key = sk-4711 }", "{ x-api-key = 4711 }", "'sk-4711, expected 4711'", "['sk-4711']"] {
+            let text = format!("[model_proxy]\nbase_url = 'http://localhost'\nheaders = {headers}\n");
+            let error = parse(&text).err().unwrap();
+            assert_eq!(error.code(), "invalid_config");
+            assert!(!error.to_string().contains("4711"), "{error}");
+        }
     }
 
     #[test]

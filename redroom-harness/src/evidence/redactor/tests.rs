@@ -1,8 +1,13 @@
-use redroom_sidecar::wire::{Hit, Octets, Protocol};
+use std::time::Duration;
+
+use redroom_sidecar::search::Encoding;
+use redroom_sidecar::wire::{Found, Hit, Octets, Part, Protocol};
 use serde_json::json;
 
 use super::*;
 use crate::error::{By, Call};
+use crate::evidence::RecordedToolCall;
+use crate::guard::{RecordedDecision, Ruling};
 
 const KEY: &str = "sk-held-\"7f3a\"-quoted";
 
@@ -47,10 +52,9 @@ fn no_disguise_of_a_held_value_stays_in_text_bytes_or_values() {
         assert!(!holds(text.as_bytes()) && text.contains("before") && text.contains("after"), "{disguise}: {text}");
         let bytes = redactor().bytes([b"\xff", disguise.as_bytes(), b"\xfe"].concat());
         assert!(!holds(&bytes), "{disguise}");
-        let value = json!({ "deep": [{ disguise.clone(): disguise }], "n": 1.5 });
-        let value = redactor().value(value);
-        assert!(!holds(value.to_string().as_bytes()), "{value}");
-        assert_eq!(value["n"], 1.5);
+        let call = redactor().value(tool_call(json!({ "deep": [{ disguise.clone(): disguise }], "n": 1.5 })));
+        assert!(!holds(call.input.to_string().as_bytes()), "{}", call.input);
+        assert_eq!(call.input["n"], 1.5);
     }
 }
 
@@ -120,6 +124,66 @@ fn a_numeric_value_that_is_also_a_field_of_a_type_does_not_keep_the_rest_from_be
     let redacted = Redactor::new(["12345678"]).value(hit);
     assert_eq!(redacted.at_ms, 12_345_678);
     assert_eq!(redacted.path, "/[redacted]");
+}
+
+#[test]
+fn of_a_type_with_numbers_of_its_own_the_numbers_that_somebody_else_wrote_are_redacted_all_the_same() {
+    let mut call = tool_call(json!({ "n": 12_345_678, "12345678": 1, "deep": [[12_345_678]] }));
+    call.latency_ms = 12_345_678;
+    let redacted = Redactor::new(["12345678"]).value(call);
+    assert_eq!(redacted.latency_ms, 12_345_678);
+    assert_eq!(redacted.input, json!({ "n": "[redacted]", "[redacted]": 1, "deep": [["[redacted]"]] }));
+}
+
+#[test]
+fn an_entry_that_cannot_be_redacted_is_withheld_and_keeps_what_it_proves() {
+    let proof = Found { secret: "token".to_owned(), encoding: Encoding::Hex, part: Part::Body };
+    let mut hit = Hit::new(7, 5, Protocol::Http, "a.redroom.test".into(), ([203, 0, 113, 99], 8080).into(), true);
+    hit.secrets = vec![proof.clone()];
+    hit.body = "still there".into();
+    let redactor = Redactor::new(["203.0.113.99"]);
+    let redacted = redactor.value(hit);
+    assert!(!serde_json::to_string(&redacted).unwrap().contains("203.0.113"), "{redacted:?}");
+    assert_eq!((redacted.id, redacted.at_ms, redacted.blocked, redacted.secrets), (7, 5, true, vec![proof]));
+    assert!(redacted.fault.unwrap().contains("[redacted]"));
+}
+
+#[test]
+fn a_field_is_never_lost_because_its_name_was_redacted() {
+    let mut hit = Hit::new(7, 5, Protocol::Https, "a.redroom.test".into(), ([203, 0, 113, 99], 443).into(), true);
+    hit.server_name = Some("a server_name".to_owned());
+    let redacted = Redactor::new(["server_name"]).value(hit);
+    assert_eq!(redacted.server_name.as_deref(), Some("a [redacted]"));
+}
+
+#[test]
+fn keys_that_only_a_held_value_told_apart_stay_several() {
+    let call = tool_call(json!({ "12345678": 1, "MTIzNDU2Nzg=": 2 }));
+    let redacted = Redactor::new(["12345678"]).value(call);
+    assert_eq!(redacted.input.as_object().unwrap().len(), 2, "{}", redacted.input);
+}
+
+#[test]
+fn an_answer_that_was_json_is_json_over_all_its_lines() {
+    let redactor = Redactor::new(["12345678"]);
+    let answer = redactor.answer(Bytes::from_static(b"{\n  \"reason\": \"no 12345678\",\n  \"n\": 12345678\n}"));
+    let read: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(read, json!({ "reason": "no [redacted]", "n": "[redacted]" }));
+    assert_eq!(redactor.answer(Bytes::from_static(b"{ nothing")), "{ nothing");
+    assert_eq!(redactor.answer(Bytes::from_static(b"{ 12345678")), "{ [redacted]");
+}
+
+fn tool_call(input: serde_json::Value) -> RecordedToolCall {
+    let ruling = Ruling {
+        answer: Bytes::new(),
+        decision: RecordedDecision::Allow,
+        reason: None,
+        updated_input: None,
+        checked: false,
+        error: None,
+        latency: Duration::ZERO,
+    };
+    RecordedToolCall { input, ..RecordedToolCall::new(0, None, ruling, b"") }
 }
 
 #[test]
