@@ -19,13 +19,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::dns::FAKE_WEB;
 use crate::domain::labels;
 use crate::intake::{Intake, note};
 use crate::pipe::Piped;
 use crate::slot::Slot;
 use crate::tenant::Tenant;
-use crate::wire::{Hit, Part, Protocol};
+use crate::wire::Part;
 use crate::witness::{Memory, Witness};
 
 /// What a request is answered with.
@@ -37,8 +36,8 @@ const HEAD: usize = 64 * 1024;
 /// How much of HTTP/2 bodies may wait here: for one stream, and for a connection.
 const HTTP2_WINDOWS: (u32, u32) = (64 * 1024, 256 * 1024);
 
-/// How long a client that spoke no HTTP may pause before its last word was said.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long a client that should have spoken HTTP and did not may pause before its last word was said.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// How a kind of conversation is held.
 #[derive(Clone, Copy)]
@@ -51,6 +50,9 @@ pub(crate) struct Manner {
     pub(crate) head_patience: Duration,
     /// How long nothing at all may move, while a request is answered, too.
     pub(crate) silence: Option<Duration>,
+    /// Whether HTTP is but one of the protocols that may be spoken. Who speaks another makes no mistake: it is heard out
+    /// with as much patience, and never answered.
+    pub(crate) any_protocol: bool,
 }
 
 /// Who talks, and about what.
@@ -185,20 +187,26 @@ where
         }
     });
     let builder = http(manner);
-    let fault = {
+    let (fault, patience) = {
         let connection = builder.serve_connection(TokioIo::new(witness.clone()), service);
         tokio::select! {
-            ended = connection => ended.err().map_or_else(|| "the connection ended without a request".to_owned(), |error| describe(&*error)),
-            () = fell_silent(&witness, manner) => "the client fell silent".to_owned(),
+            ended = connection => match ended {
+                _ if manner.any_protocol => (None, manner.silence.unwrap_or(LAST_WORDS)),
+                Ok(()) => (Some("the connection ended without a request".to_owned()), LAST_WORDS),
+                Err(error) => (Some(describe(&*error)), LAST_WORDS),
+            },
+            () = fell_silent(&witness, manner) => (Some("the client fell silent".to_owned()), LAST_WORDS),
             () = party.tenant.cut.cancelled() => {
                 party.tenant.note_cut();
-                "the connection was cut at the end of its run".to_owned()
+                (Some("the connection was cut at the end of its run".to_owned()), LAST_WORDS)
             }
         }
     };
     if party.left_something() {
-        report_rest(party, witness.clone(), fault).await;
-        reject(party, witness).await;
+        report_rest(party, witness.clone(), fault, patience).await;
+        if !manner.any_protocol {
+            reject(party, witness).await;
+        }
     }
 }
 
@@ -231,39 +239,45 @@ fn http(manner: Manner) -> auto::Builder<TokioExecutor> {
 }
 
 /// What is left of a connection that is no request, or no more: read to its end, searched whole, reported.
-pub(crate) async fn report_rest<S: AsyncRead + Unpin>(party: &Party, mut witness: Witness<S>, fault: String) {
+/// `patience` is how long the client may pause.
+pub(crate) async fn report_rest<S: AsyncRead + Unpin>(
+    party: &Party,
+    mut witness: Witness<S>,
+    fault: Option<String>,
+    patience: Duration,
+) {
     let Party { slot, tenant, meant, .. } = party;
+    let mut hit = tenant.hit_on_address(*meant);
+    if let Some(name) = &party.server_name {
+        hit.blocked = !tenant.owns(name) && !tenant.catches_all();
+        hit.host = name.clone();
+        note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&labels(name)));
+    }
+    hit.server_name = party.server_name.clone();
+    hit.fault = fault;
     let mut rest = Intake::new(tenant.secrets());
     rest.feed(&party.memory.take());
     party.memory.retire();
+    rest.tell(&mut hit);
+    slot.reports.hit(tenant, &hit).await;
+
     let mut buffer = vec![0; 16 * 1024];
     loop {
         let read = tokio::select! {
-            read = timeout(LAST_WORDS, witness.read(&mut buffer)) => read,
+            read = timeout(patience, witness.read(&mut buffer)) => read,
             () = tenant.cut.cancelled() => break,
         };
         match read {
             Ok(Ok(length)) if length > 0 => rest.feed(&buffer[..length]),
             _ => break,
         }
+        if note(&mut hit.secrets, Part::Body, rest.matches()) {
+            rest.tell(&mut hit);
+            slot.reports.hit(tenant, &hit).await;
+        }
     }
-    let (host, blocked) = match &party.server_name {
-        Some(name) => (name.clone(), !tenant.owns(name)),
-        None => (meant.ip().to_canonical().to_string(), !FAKE_WEB.contains(&meant.ip().to_canonical())),
-    };
-    let blocked = blocked && !tenant.catches_all();
-    let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), Protocol::Other, host, *meant, blocked);
-    hit.server_name = party.server_name.clone();
-    hit.fault = Some(fault);
-    hit.body_bytes = rest.bytes();
-    hit.truncated = rest.truncated();
+    rest.fill(&mut hit);
     hit.complete = true;
-    let (kept, matches) = rest.finish();
-    hit.body = kept;
-    note(&mut hit.secrets, Part::Body, &matches);
-    if let Some(name) = &party.server_name {
-        note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&labels(name)));
-    }
     slot.reports.hit(tenant, &hit).await;
 }
 
