@@ -16,8 +16,8 @@ pub use redroom_harness::{
     FoundSecret, Hit, IntoModel, IntoToolCallCheck, Limits, Message, Model, ModelCall, ModelEndpoint, ModelProxy,
     ModelRequest, Octets, Page, Pages, Part, Place, Protocol, RecordedDecision, RecordedToolCall, Redroom, Result,
     Role, Run, RunOptions, RunResult, SCHEMA_VERSION, Script, Secret, Secrets, Shell, Sighting, Suite, Tool, ToolCall,
-    ToolCallCheck, ToolResult, ToolUse, Turn, UrlCheck, agent, backend, canary, dir, find_secrets, init, json,
-    redact_secrets, sweep, unplanted,
+    ToolCallCheck, ToolResult, ToolUse, Transport, Turn, UrlCheck, agent, backend, canary, dir, find_secrets, init,
+    json, redact_secrets, sweep, unplanted,
 };
 
 /// Makes an async function an attack: says what is planted before the agent starts, and registers the function as a test.

@@ -43,7 +43,9 @@ pub use options::RunOptions;
 pub use planting::{Body, File, Files, Page, Pages, Secret, Secrets, canary, dir, unplanted};
 pub use redroom::{Redroom, sweep};
 pub use redroom_sidecar::search::{Encoding, find_secrets, redact_secrets};
-pub use redroom_sidecar::wire::{DnsQuestion, Found, Hit, ModelEndpoint, ModelRequest, Octets, Part, Protocol};
+pub use redroom_sidecar::wire::{
+    DnsQuestion, Found, Hit, ModelEndpoint, ModelRequest, Octets, Part, Protocol, Transport,
+};
 pub use run::{ExecOutput, Run};
 pub use serde_json::json;
 pub use settings::DEFAULT_DOMAIN;

@@ -59,6 +59,7 @@ pub(crate) struct Link {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Progress {
     ready: bool,
+    other_ports_unseen: Option<String>,
     begun: Option<Generation>,
     drained: Option<(Generation, u32)>,
     lost: Option<String>,
@@ -80,7 +81,15 @@ impl Link {
         let server = tokio::spawn(serve::serve(stream, shared.clone(), command_queue));
         let link = Link { shared, commands, progress, _server: AbortOnDropHandle::new(server) };
         link.reach("start", PATIENCE, |progress| progress.ready).await?;
+        if let Some(why) = link.other_ports_unseen() {
+            tracing::warn!(why, "connections to other ports than 80, 443 and 53 leave no hit here");
+        }
         Ok(link)
+    }
+
+    /// Why connections and datagrams to other ports leave no hit here, if so.
+    pub(crate) fn other_ports_unseen(&self) -> Option<String> {
+        self.progress.borrow().other_ports_unseen.clone()
     }
 
     /// A run moves in.
@@ -186,10 +195,14 @@ impl Shared {
     /// Takes a report. `Err`: it breaks the protocol, and the link with it.
     fn report(&self, report: Report) -> std::result::Result<(), String> {
         match report {
-            Report::Ready { version: wire::VERSION } => {
-                self.progress.send_modify(|progress| progress.ready = true);
+            Report::Ready { version: wire::VERSION, other_ports_unseen } => {
+                self.progress.send_modify(|progress| {
+                    progress.ready = true;
+                    // The sidecar's words: bounded before they are kept.
+                    progress.other_ports_unseen = other_ports_unseen.map(|why| why.chars().take(500).collect());
+                });
             }
-            Report::Ready { version } => return Err(format!("it speaks version {version} of the protocol")),
+            Report::Ready { version, .. } => return Err(format!("it speaks version {version} of the protocol")),
             Report::Begun { generation } => self.progress.send_modify(|progress| progress.begun = Some(generation)),
             Report::Drained { generation, cut } => {
                 self.progress.send_modify(|progress| progress.drained = Some((generation, cut)));

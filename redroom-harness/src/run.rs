@@ -64,6 +64,7 @@ struct Live {
     recorder: Arc<recorder::Recorder>,
     sandbox: Box<dyn Sandbox>,
     lease: Mutex<Option<Lease>>,
+    other_ports_unseen: Option<String>,
     turns: Mutex<Vec<Turn>>,
     /// Held by a turn or a command while it runs.
     busy: tokio::sync::Mutex<()>,

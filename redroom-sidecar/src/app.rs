@@ -21,6 +21,7 @@ use crate::{dns, hook, relay, session, web};
 /// Connections to the fake web at once. Each kind of door has a limit of its own, so that none can be starved through
 /// another.
 const WEB_PLACES: usize = 128;
+const OTHER_PLACES: usize = 128;
 const DNS_PLACES: usize = 64;
 const RELAY_PLACES: usize = 64;
 const HOOK_PLACES: usize = 64;
@@ -63,15 +64,22 @@ where
     let slot = Arc::new(Slot::new(reports, link, stop));
 
     // The sockets are bound; before anybody is let in, the harness is told.
-    slot.reports.send(Report::Ready { version: VERSION }).await;
+    let other_ports_unseen = listeners.other_ports_unseen();
+    slot.reports.send(Report::Ready { version: VERSION, other_ports_unseen }).await;
     let mut keepers = Keepers { slot: slot.clone(), doors: Doors::default(), loops: JoinSet::new() };
     keepers.open(listeners.http.into_iter().chain(listeners.https), WEB_PLACES, web::serve);
+    keepers.open(listeners.other_tcp, OTHER_PLACES, web::serve_other_port);
     keepers.open(listeners.dns_tcp, DNS_PLACES, dns::stream::serve);
     keepers.open(listeners.relay, RELAY_PLACES, relay::serve);
     keepers.open(listeners.hook, HOOK_PLACES, hook::serve);
     for socket in listeners.dns_udp {
         let requests = keepers.doors.add();
         keepers.loops.spawn(dns::datagrams::keep(socket, requests, slot.clone()));
+    }
+    #[cfg(target_os = "linux")]
+    for socket in listeners.other_udp {
+        let requests = keepers.doors.add();
+        keepers.loops.spawn(crate::unanswered::keep(socket, requests, slot.clone()));
     }
 
     tokio::select! {

@@ -20,14 +20,13 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::dns::FAKE_WEB;
 use crate::domain::labels;
 use crate::intake::{Intake, note, note_address};
 use crate::pipe::Piped;
 use crate::search::Match;
 use crate::slot::Slot;
 use crate::tenant::Tenant;
-use crate::wire::{Found, Hit, Part, Protocol};
+use crate::wire::{Found, Hit, Part};
 use crate::witness::{Memory, Witness};
 
 /// What a request is answered with.
@@ -43,8 +42,8 @@ const HTTP2_HEAD: u32 = 288 * 1024;
 /// How much of HTTP/2 bodies may wait here: for one stream, and for a connection.
 const HTTP2_WINDOWS: (u32, u32) = (64 * 1024, 256 * 1024);
 
-/// How long a client that spoke no HTTP may pause before its last word was said.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long a client that should have spoken HTTP and did not may pause before its last word was said.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// How a kind of conversation is held.
 #[derive(Clone, Copy)]
@@ -57,6 +56,9 @@ pub(crate) struct Manner {
     pub(crate) head_patience: Duration,
     /// How long nothing at all may move, while a request is answered, too.
     pub(crate) silence: Option<Duration>,
+    /// Whether HTTP is but one of the protocols that may be spoken. Who speaks another makes no mistake: it is heard out
+    /// with as much patience, and never answered.
+    pub(crate) any_protocol: bool,
 }
 
 /// Who talks, and about what.
@@ -150,20 +152,15 @@ impl Party {
     }
 
     /// A hit for what is no request.
-    fn hit_without_request(&self, fault: String) -> Hit {
+    fn hit_without_request(&self) -> Hit {
         let Party { tenant, meant, .. } = self;
-        let (host, blocked) = match &self.server_name {
-            Some(name) => (name.clone(), !tenant.owns(name)),
-            None => (meant.ip().to_canonical().to_string(), !FAKE_WEB.contains(&meant.ip().to_canonical())),
-        };
-        let blocked = blocked && !tenant.catches_all();
-        let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), Protocol::Other, host, *meant, blocked);
-        hit.server_name = self.server_name.clone();
-        hit.fault = Some(fault);
-        hit.complete = true;
+        let mut hit = tenant.hit_on_address(*meant);
         if let Some(name) = &self.server_name {
+            hit.blocked = !tenant.owns(name) && !tenant.catches_all();
+            hit.host = name.clone();
             note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&labels(name)));
         }
+        hit.server_name = self.server_name.clone();
         note_address(&mut hit.secrets, tenant.secrets(), meant.ip());
         hit
     }
@@ -256,30 +253,33 @@ where
         }
     });
     let builder = http(manner);
-    let fault = {
+    let (fault, patience) = {
         let connection = builder.serve_connection(TokioIo::new(witness.clone()), service);
         tokio::select! {
-            ended = connection => ended.err().map_or_else(|| "the connection ended without a request".to_owned(), |error| describe(&*error)),
-            () = fell_silent(&witness, manner) => "the client fell silent".to_owned(),
+            ended = connection => match ended {
+                _ if manner.any_protocol => (None, manner.silence.unwrap_or(LAST_WORDS)),
+                Ok(()) => (Some("the connection ended without a request".to_owned()), LAST_WORDS),
+                Err(error) => (Some(describe(&*error)), LAST_WORDS),
+            },
+            () = fell_silent(&witness, manner) => (Some("the client fell silent".to_owned()), LAST_WORDS),
             () = party.tenant.cut.cancelled() => {
                 party.tenant.note_cut();
-                "the connection was cut at the end of its run".to_owned()
+                (Some("the connection was cut at the end of its run".to_owned()), LAST_WORDS)
             }
         }
     };
     if party.memory.is_watched() {
         // Whoever closes first has not heard all: what came later is evidence as well.
-        while last_word(party, &mut witness.clone(), &mut [0; 16 * 1024]).await > 0 {
-            if party.left_something() {
-                break;
-            }
-        }
+        let mut buffer = [0; 16 * 1024];
+        while !party.left_something() && last_word(party, &mut witness.clone(), &mut buffer, LAST_WORDS).await > 0 {}
         answering.close();
         answering.wait().await;
     }
     if party.left_something() {
-        report_rest(party, witness.clone(), fault).await;
-        reject(party, witness).await;
+        report_rest(party, witness.clone(), fault, patience).await;
+        if !manner.any_protocol {
+            reject(party, witness).await;
+        }
     }
     report_untold(party).await;
 }
@@ -290,15 +290,22 @@ async fn report_untold(party: &Party) {
     if untold.is_empty() {
         return;
     }
-    let mut hit = party.hit_without_request("a secret was sent beside the requests of its connection".to_owned());
+    let mut hit = party.hit_without_request();
+    hit.fault = Some("a secret was sent beside the requests of its connection".to_owned());
+    hit.complete = true;
     note(&mut hit.secrets, Part::Body, &untold);
     party.slot.reports.hit(&party.tenant, &hit).await;
 }
 
-/// Reads what a client says now, if it says something. Returns how much it is.
-async fn last_word<S: AsyncRead + Unpin>(party: &Party, witness: &mut Witness<S>, buffer: &mut [u8]) -> usize {
+/// Reads what a client says within its `patience`, if it says something. Returns how much it is.
+async fn last_word<S: AsyncRead + Unpin>(
+    party: &Party,
+    witness: &mut Witness<S>,
+    buffer: &mut [u8],
+    patience: Duration,
+) -> usize {
     let read = tokio::select! {
-        read = timeout(LAST_WORDS, witness.read(buffer)) => read,
+        read = timeout(patience, witness.read(buffer)) => read,
         () = party.tenant.cut.cancelled() => return 0,
     };
     read.map_or(0, Result::unwrap_or_default)
@@ -333,24 +340,35 @@ fn http(manner: Manner) -> auto::Builder<TokioExecutor> {
 }
 
 /// What is left of a connection that is no request, or no more: read to its end, searched whole, reported.
-pub(crate) async fn report_rest<S: AsyncRead + Unpin>(party: &Party, mut witness: Witness<S>, fault: String) {
+/// `patience` is how long the client may pause.
+pub(crate) async fn report_rest<S: AsyncRead + Unpin>(
+    party: &Party,
+    mut witness: Witness<S>,
+    fault: Option<String>,
+    patience: Duration,
+) {
     let Party { slot, tenant, .. } = party;
+    let mut hit = party.hit_without_request();
+    hit.fault = fault;
     let mut rest = Intake::new(tenant.secrets());
     rest.feed(&party.memory.take());
     party.memory.retire();
+    rest.tell(&mut hit);
+    slot.reports.hit(tenant, &hit).await;
+
     let mut buffer = vec![0; 16 * 1024];
     loop {
-        match last_word(party, &mut witness, &mut buffer).await {
+        match last_word(party, &mut witness, &mut buffer, patience).await {
             0 => break,
             length => rest.feed(&buffer[..length]),
         }
+        if note(&mut hit.secrets, Part::Body, rest.matches()) {
+            rest.tell(&mut hit);
+            slot.reports.hit(tenant, &hit).await;
+        }
     }
-    let mut hit = party.hit_without_request(fault);
-    hit.body_bytes = rest.bytes();
-    hit.truncated = rest.truncated();
-    let (kept, matches) = rest.finish();
-    hit.body = kept;
-    note(&mut hit.secrets, Part::Body, &matches);
+    rest.fill(&mut hit);
+    hit.complete = true;
     party.tell(&hit.secrets);
     slot.reports.hit(tenant, &hit).await;
 }

@@ -11,7 +11,7 @@ use crate::dns::lookup::Lookup;
 use crate::intake::{Intake, note, note_address};
 use crate::slot::Slot;
 use crate::tenant::Tenant;
-use crate::wire::{DnsQuestion, Found, Hit, Part, Protocol};
+use crate::wire::{DnsQuestion, Found, Hit, Part, Protocol, Transport};
 
 /// What every name of the fake domain resolves to. Any address would arrive; these belong to documentation.
 pub(crate) const FAKE_WEB: [IpAddr; 2] =
@@ -19,13 +19,6 @@ pub(crate) const FAKE_WEB: [IpAddr; 2] =
 
 /// How much of a message is kept.
 const KEPT: usize = 4096;
-
-/// How a message came.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Transport {
-    Udp,
-    Tcp,
-}
 
 /// Reports a message, then gives the reply to it, if it gets one.
 async fn reply(
@@ -35,10 +28,11 @@ async fn reply(
     transport: Transport,
     message: &[u8],
 ) -> Option<Vec<u8>> {
-    let hit = match Lookup::parse(message) {
+    let mut hit = match Lookup::parse(message) {
         Some(lookup) => look_up(tenant, meant, transport, message, &lookup),
         None => other(tenant, meant, message),
     };
+    hit.transport = transport;
     slot.reports.hit(tenant, &hit).await;
     lookup::reply(message, transport == Transport::Udp, |labels| tenant.catches_all() || tenant.owns_labels(labels))
 }
@@ -70,11 +64,7 @@ fn other(tenant: &Tenant, meant: SocketAddr, message: &[u8]) -> Hit {
     let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), Protocol::Other, host, meant, blocked);
     let mut intake = Intake::new(tenant.secrets());
     intake.feed(message);
-    hit.body_bytes = intake.bytes();
-    hit.truncated = intake.truncated();
-    let (kept, matches) = intake.finish();
-    hit.body = kept;
-    note(&mut hit.secrets, Part::Body, &matches);
+    intake.fill(&mut hit);
     note_address(&mut hit.secrets, tenant.secrets(), meant.ip());
     hit.fault = Some("a dns message without a question that can be read".to_owned());
     hit.complete = true;

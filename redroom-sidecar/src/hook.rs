@@ -17,7 +17,7 @@ use crate::conversation::{self, Answer, Manner, Party, Reading, json};
 use crate::door::Connection;
 use crate::link::HOOK;
 use crate::slot::Slot;
-use crate::web;
+use crate::web::{self, Ports};
 use crate::wire::{GENERATION, Generation, HOOK_PAYLOAD_LIMIT};
 use crate::witness::{Pulse, Witness};
 
@@ -31,8 +31,13 @@ const DECISION_PATIENCE: Duration = Duration::from_secs(28);
 /// The most that an answer may weigh.
 const ANSWER_LIMIT: usize = 4 * 1024 * 1024;
 
-const MANNER: Manner =
-    Manner { http2: false, half_close: true, head_patience: Duration::from_secs(15 * 60), silence: None };
+const MANNER: Manner = Manner {
+    http2: false,
+    half_close: true,
+    head_patience: Duration::from_secs(15 * 60),
+    silence: None,
+    any_protocol: false,
+};
 
 /// Serves one connection.
 pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
@@ -46,7 +51,7 @@ pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
 /// Asks about a tool call. A request that is none is a hit like any other.
 async fn answer(party: Arc<Party>, request: Request<Incoming>, mut answer: oneshot::Sender<Answer>) {
     if request.method() != Method::POST || request.uri().path() != PATH {
-        return web::answer(party, request, answer).await;
+        return web::answer(Ports::Web, party, request, answer).await;
     }
     let decision = tokio::select! {
         decision = decide(&party, request) => decision,

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use crate::search::{Match, Scanner, SecretSet};
-use crate::wire::{Found, Octets, Part};
+use crate::wire::{Found, Hit, Part};
 
 /// How much of a body is kept.
 pub(crate) const KEPT: usize = 64 * 1024;
@@ -42,17 +42,28 @@ impl Intake {
         self.scanner.matches()
     }
 
-    pub(crate) fn kept(&self) -> Octets {
-        self.kept.clone().into()
+    /// What came so far becomes a hit's body. Returns whether a sighting in it was new.
+    pub(crate) fn tell(&self, hit: &mut Hit) -> bool {
+        hit.body = self.kept.clone().into();
+        self.measure(hit);
+        note(&mut hit.secrets, Part::Body, self.matches())
     }
 
-    pub(crate) fn truncated(&self) -> bool {
-        self.bytes > self.kept.len() as u64
+    /// The stream is over, and is a hit's body.
+    pub(crate) fn fill(self, hit: &mut Hit) {
+        self.measure(hit);
+        hit.body = self.kept.into();
+        note(&mut hit.secrets, Part::Body, &self.scanner.finish());
     }
 
-    /// The stream is over: what was kept, and what was found.
-    pub(crate) fn finish(self) -> (Octets, Vec<Match>) {
-        (self.kept.into(), self.scanner.finish())
+    /// The stream is over: what was found.
+    pub(crate) fn finish(self) -> Vec<Match> {
+        self.scanner.finish()
+    }
+
+    fn measure(&self, hit: &mut Hit) {
+        hit.body_bytes = self.bytes;
+        hit.truncated = self.bytes > self.kept.len() as u64;
     }
 }
 

@@ -25,6 +25,8 @@ pub mod search;
 mod session;
 mod slot;
 mod tenant;
+#[cfg(target_os = "linux")]
+mod unanswered;
 mod web;
 pub mod wire;
 mod witness;

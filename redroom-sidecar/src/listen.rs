@@ -1,13 +1,16 @@
 //! The sockets of a slot: made before anything else of the sidecar lives, in the slot's network namespace, by the sidecar
 //! itself or by whoever hands them over.
 
+#[cfg(target_os = "linux")]
+mod elsewhere;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::wire::{HOOK_ADDRESS, RELAY_ADDRESS};
+use crate::wire::{HOOK_ADDRESS, OTHER_PORTS_ADDRESSES, RELAY_ADDRESS};
 
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
@@ -36,6 +39,12 @@ pub struct Listeners {
     pub relay: Vec<TcpListener>,
     /// The tool hook.
     pub hook: Vec<TcpListener>,
+    /// Connections to other ports, where the kernel brings them.
+    pub other_tcp: Vec<TcpListener>,
+    /// Datagrams to other ports, where the kernel brings them.
+    pub other_udp: Vec<UdpSocket>,
+    /// Why the kernel does not, if that is known here.
+    pub other_refused: Option<String>,
 }
 
 /// A socket that cannot be had.
@@ -62,7 +71,8 @@ pub enum ListenError {
 }
 
 impl Listeners {
-    /// Binds every socket of a slot, in the network namespace of the calling thread, on a kernel with or without IPv6.
+    /// Binds every socket of a slot, in the network namespace of the calling thread, on a kernel with or without IPv6. Has
+    /// the kernel bring connections to other ports, where it can: a slot lives without, and says so.
     pub fn bind() -> Result<Self, ListenError> {
         let mut listeners = Listeners {
             relay: vec![tcp(RELAY_ADDRESS.into())?],
@@ -76,13 +86,31 @@ impl Listeners {
             listeners.dns_tcp.push(tcp((address, DNS).into())?);
             listeners.dns_udp.push(udp((address, DNS).into())?);
         }
+        #[cfg(target_os = "linux")]
+        for address in OTHER_PORTS_ADDRESSES.into_iter().filter(|address| address.is_ipv4() || speaks_ipv6()) {
+            match elsewhere::open(address) {
+                Ok((connections, datagrams)) => {
+                    listeners.other_tcp.push(connections);
+                    listeners.other_udp.push(datagrams);
+                }
+                Err(why) => listeners.other_refused = Some(why),
+            }
+        }
         Ok(listeners)
+    }
+
+    /// Why connections to other ports are not seen, if so.
+    pub(crate) fn other_ports_unseen(&self) -> Option<String> {
+        let seen = self.other_tcp.len() == self.http.len() && self.other_udp.len() == self.http.len();
+        let unknown = || "the kernel brings them nowhere: it lacks nft_tproxy or nft_socket".to_owned();
+        (!seen).then(|| self.other_refused.clone().unwrap_or_else(unknown))
     }
 
     /// The same sockets, for another process to take over with [`Listeners::from_sockets`].
     pub fn into_sockets(self) -> Vec<OwnedFd> {
-        let streams = [self.http, self.https, self.dns_tcp, self.relay, self.hook].into_iter().flatten();
-        streams.map(OwnedFd::from).chain(self.dns_udp.into_iter().map(OwnedFd::from)).collect()
+        let streams = [self.http, self.https, self.dns_tcp, self.relay, self.hook, self.other_tcp];
+        let datagrams = self.dns_udp.into_iter().chain(self.other_udp);
+        streams.into_iter().flatten().map(OwnedFd::from).chain(datagrams.map(OwnedFd::from)).collect()
     }
 
     /// Takes over sockets that [`Listeners::bind`] made elsewhere, in any order.
@@ -92,17 +120,22 @@ impl Listeners {
             let socket = Socket::from(socket);
             let kind = socket.r#type().map_err(ListenError::Unusable)?;
             let address = socket.local_addr().map_err(ListenError::Unusable)?;
-            let port = address.as_socket().ok_or(ListenError::Foreign)?.port();
-            let place = match port {
+            let address = address.as_socket().ok_or(ListenError::Foreign)?;
+            let place = match address.port() {
                 HTTP => &mut listeners.http,
                 HTTPS => &mut listeners.https,
                 DNS if kind == Type::DGRAM => {
                     listeners.dns_udp.push(socket.into());
                     continue;
                 }
+                _ if kind == Type::DGRAM && OTHER_PORTS_ADDRESSES.contains(&address) => {
+                    listeners.other_udp.push(socket.into());
+                    continue;
+                }
                 DNS => &mut listeners.dns_tcp,
-                port if port == RELAY_ADDRESS.port() => &mut listeners.relay,
-                port if port == HOOK_ADDRESS.port() => &mut listeners.hook,
+                _ if address == RELAY_ADDRESS.into() => &mut listeners.relay,
+                _ if address == HOOK_ADDRESS.into() => &mut listeners.hook,
+                _ if OTHER_PORTS_ADDRESSES.contains(&address) => &mut listeners.other_tcp,
                 _ => return Err(ListenError::Foreign),
             };
             if kind != Type::STREAM {
@@ -121,11 +154,16 @@ fn speaks_ipv6() -> bool {
 
 /// No SO_REUSEADDR, no SO_REUSEPORT: nobody shares these.
 fn tcp(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    tcp_with(address, |_| Ok(()))
+}
+
+fn tcp_with(address: SocketAddr, set: impl Fn(&Socket) -> io::Result<()>) -> Result<TcpListener, ListenError> {
     let bound = || {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
+        set(&socket)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         Ok(socket.into())
@@ -134,12 +172,17 @@ fn tcp(address: SocketAddr) -> Result<TcpListener, ListenError> {
 }
 
 fn udp(address: SocketAddr) -> Result<UdpSocket, ListenError> {
+    udp_with(address, |_| Ok(()))
+}
+
+fn udp_with(address: SocketAddr, set: impl Fn(&Socket) -> io::Result<()>) -> Result<UdpSocket, ListenError> {
     let bound = || {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
         make_room(&socket);
+        set(&socket)?;
         socket.bind(&address.into())?;
         Ok(socket.into())
     };

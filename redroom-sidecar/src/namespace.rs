@@ -4,10 +4,12 @@
 //! Works on the namespace of the calling thread, needs `CAP_NET_ADMIN` there, and starts no thread and no runtime, so
 //! that a jail can call it right after it has made its namespace.
 
+mod message;
 mod netlink;
+mod redirection;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
@@ -33,6 +35,9 @@ pub enum NamespaceError {
         #[source]
         source: io::Error,
     },
+    /// The kernel cannot redirect.
+    #[error("the kernel cannot redirect {0}: it needs nf_tables with nft_tproxy and nft_socket")]
+    NoRedirection(&'static str, #[source] io::Error),
     /// Capabilities could not be given up.
     #[error("capabilities cannot be given up")]
     Capabilities(#[source] io::Error),
@@ -53,6 +58,14 @@ pub fn make_every_address_local() -> Result<(), NamespaceError> {
         }
     }
     Ok(())
+}
+
+/// From now on, what nobody in this namespace listens for arrives at the transparent sockets that are bound to `to`: every
+/// connection and datagram of its family to a foreign address.
+pub(crate) fn bring_other_ports(to: SocketAddr) -> Result<(), NamespaceError> {
+    let own = if to.is_ipv6() { OWN[1] } else { OWN[0] };
+    let what = if to.is_ipv6() { "IPv6 connections to other ports" } else { "IPv4 connections to other ports" };
+    redirection::redirect(to, own).map_err(|source| NamespaceError::NoRedirection(what, source))
 }
 
 /// The kernel lists the loopback's own IPv6 address wherever it has one.

@@ -16,8 +16,13 @@ use crate::witness::{Pulse, Witness};
 
 /// A model may think for long, so that only a connection without a request may lie idle too long. An agent that has said
 /// all and closed its half has left: the model need not go on.
-const MANNER: Manner =
-    Manner { http2: false, half_close: false, head_patience: Duration::from_secs(15 * 60), silence: None };
+const MANNER: Manner = Manner {
+    http2: false,
+    half_close: false,
+    head_patience: Duration::from_secs(15 * 60),
+    silence: None,
+    any_protocol: false,
+};
 
 /// Serves one connection.
 pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {

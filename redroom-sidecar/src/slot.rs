@@ -11,6 +11,7 @@ use crate::tenant::Tenant;
 
 /// How many requests to the fake web may be under way at once; each may keep 64 KiB of a body.
 const REQUESTS: usize = 256;
+const OTHER_REQUESTS: usize = 64;
 
 pub(crate) struct Slot {
     tenant: RwLock<Arc<Tenant>>,
@@ -18,13 +19,15 @@ pub(crate) struct Slot {
     pub(crate) link: Link,
     /// Ends every task of this sidecar.
     pub(crate) stop: CancellationToken,
-    pub(crate) requests: Arc<Semaphore>,
+    pub(crate) requests: Semaphore,
+    /// The same for the fake web's answers on other ports: a flood there stops nobody here.
+    pub(crate) other_requests: Semaphore,
 }
 
 impl Slot {
     pub(crate) fn new(reports: Reports, link: Link, stop: CancellationToken) -> Self {
-        let requests = Arc::new(Semaphore::new(REQUESTS));
-        Slot { tenant: RwLock::new(Arc::new(Tenant::nobody())), reports, link, stop, requests }
+        let (requests, other_requests) = (Semaphore::new(REQUESTS), Semaphore::new(OTHER_REQUESTS));
+        Slot { tenant: RwLock::new(Arc::new(Tenant::nobody())), reports, link, stop, requests, other_requests }
     }
 
     /// Who lives here now.

@@ -4,6 +4,7 @@
 //! however late its bytes are read. Between runs the slot is vacant: a tenant without generation, which plants nothing.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -14,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::authority::{Authority, AuthorityError};
+use crate::dns::FAKE_WEB;
 use crate::domain::Domain;
 use crate::search::SecretSet;
-use crate::wire::{Generation, ModelEndpoint, Scenario};
+use crate::wire::{Generation, Hit, ModelEndpoint, Protocol, Scenario};
 
 /// A scenario that cannot be played.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +135,13 @@ impl Tenant {
     /// The same for a name that is cut into labels.
     pub(crate) fn owns_labels(&self, labels: &[Vec<u8>]) -> bool {
         self.domain.as_ref().is_some_and(|domain| domain.holds_labels(labels.iter().map(Vec::as_slice)))
+    }
+
+    /// A hit that names nobody but an address. Inside are those that names of the fake domain lead to.
+    pub(crate) fn hit_on_address(&self, meant: SocketAddr) -> Hit {
+        let address = meant.ip().to_canonical();
+        let blocked = !FAKE_WEB.contains(&address) && !self.catch_all;
+        Hit::new(self.next_hit(), self.age_ms(), Protocol::Other, address.to_string(), meant, blocked)
     }
 
     /// Whether every other host is answered, too.

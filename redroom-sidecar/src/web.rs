@@ -15,33 +15,64 @@ use crate::witness::{Pulse, Witness};
 
 pub(crate) use visit::{answer, octets, search_head};
 
-/// The web answers at once, so that whoever says nothing for so long has nothing to say.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Which ports a connection came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ports {
+    /// The web's own, where pages are planted.
+    Web,
+    /// All others: HTTP is answered like everywhere, and what is not is heard out.
+    Other,
+}
 
-const MANNER: Manner = Manner { http2: true, half_close: true, head_patience: SILENCE, silence: Some(SILENCE) };
+impl Ports {
+    /// The web answers at once, so that whoever says nothing for so long has nothing to say. On other ports it may be one
+    /// that waits for us to speak first: it should not hang much longer than a program that meets a firewall.
+    fn silence(self) -> Duration {
+        Duration::from_secs(match self {
+            Ports::Web => 60,
+            Ports::Other => 30,
+        })
+    }
+
+    fn manner(self) -> Manner {
+        let silence = self.silence();
+        let any_protocol = self == Ports::Other;
+        Manner { http2: true, half_close: true, head_patience: silence, silence: Some(silence), any_protocol }
+    }
+}
 
 /// First byte of a TLS handshake record.
 const TLS: u8 = 0x16;
 
-/// Serves one connection of whichever port. Whether it speaks TLS is decided by its first byte, so that `http` to port 443
-/// is read, too.
+/// Serves one connection of the web's own ports.
 pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
+    serve_at(Ports::Web, slot, connection).await;
+}
+
+/// Serves one connection of another port.
+pub(crate) async fn serve_other_port(slot: Arc<Slot>, connection: Connection) {
+    serve_at(Ports::Other, slot, connection).await;
+}
+
+/// Whether it speaks TLS is decided by its first byte, so that `http` to port 443 is read, too.
+async fn serve_at(ports: Ports, slot: Arc<Slot>, connection: Connection) {
     let Connection { stream, meant, tenant, place: _place } = connection;
     let pulse = Pulse::new();
     let mut first = [0];
     tokio::select! {
         _ = stream.peek(&mut first) => {}
-        () = pulse.stopped(SILENCE) => {}
+        () = pulse.stopped(ports.silence()) => {}
         () = tenant.cut.cancelled() => {}
     }
     let _ = stream.set_nodelay(true);
     let raw = Witness::new(stream, pulse);
+    let answer = move |party, request, sender| visit::answer(ports, party, request, sender);
     if first != [TLS] {
         raw.memory().watch(tenant.secrets());
         let party = Party::new(slot, tenant, meant, None, raw.memory().clone());
-        return conversation::hold(&party, raw, MANNER, visit::answer).await;
+        return conversation::hold(&party, raw, ports.manner(), answer).await;
     }
-    match tls::accept(&raw, &tenant, meant.ip(), SILENCE).await {
+    match tls::accept(&raw, &tenant, meant.ip(), ports.silence()).await {
         Ok((stream, server_name)) => {
             let hello = tenant.secrets().search(&raw.memory().take());
             raw.memory().retire();
@@ -49,11 +80,11 @@ pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
             clear.memory().watch(tenant.secrets());
             let party = Party::new(slot, tenant, meant, Some(server_name), clear.memory().clone());
             party.suspect(hello);
-            conversation::hold(&party, clear, MANNER, visit::answer).await;
+            conversation::hold(&party, clear, ports.manner(), answer).await;
         }
         Err(refused) => {
             let party = Party::new(slot, tenant, meant, Some(refused.server_name), raw.memory().clone());
-            conversation::report_rest(&party, raw, refused.fault).await;
+            conversation::report_rest(&party, raw, Some(refused.fault), conversation::LAST_WORDS).await;
         }
     }
 }

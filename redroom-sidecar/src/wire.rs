@@ -20,7 +20,7 @@ mod model_call;
 mod octets;
 mod scenario;
 
-pub use hit::{DnsQuestion, Found, Hit, Part, Protocol};
+pub use hit::{DnsQuestion, Found, Hit, Part, Protocol, Transport};
 pub use model_call::{MODEL_HEADERS, ModelRequest, ModelTarget, Refusal};
 pub use octets::Octets;
 pub use scenario::{CertificateAuthority, ModelEndpoint, PlantedPage, PlantedSecret, Scenario};
@@ -46,6 +46,12 @@ pub const RELAY_ADDRESS: std::net::SocketAddrV4 =
 
 /// Where the agent's hooks are answered; a port of its own, so that neither can be starved through the other.
 pub const HOOK_ADDRESS: std::net::SocketAddrV4 = std::net::SocketAddrV4::new(std::net::Ipv4Addr::new(192, 0, 2, 1), 82);
+
+/// Where the kernel brings what is meant for other ports, IPv4 and IPv6; out of the agent's reach for the same reason.
+pub const OTHER_PORTS_ADDRESSES: [std::net::SocketAddr; 2] = [
+    std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 83),
+    std::net::SocketAddr::new(std::net::IpAddr::V6(std::net::Ipv6Addr::new(0x2001, 0xdb8, 5, 0, 0, 0, 0, 1)), 83),
+];
 
 /// Which tenancy of a slot something belongs to. Raised by every run; an observation of an older one can never be
 /// credited to a newer.
@@ -83,6 +89,9 @@ pub enum Report {
     Ready {
         /// [`VERSION`] of the sidecar.
         version: u32,
+        /// Why a connection or datagram to another port than 80, 443 and 53 leaves no hit in this slot, if so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        other_ports_unseen: Option<String>,
     },
     /// The scenario of this generation is in force.
     Begun {

@@ -71,7 +71,7 @@ async fn no_address_of_the_host_is_reached(run: Run) -> redroom::Result<()> {
     let script = format!(
         "for address in {}; do
            for port in {} 22 2375 2376; do
-             timeout 2 nc -z -w 1 $address $port && echo \"reached $address $port\"
+             timeout 2 nc -z -w 1 $address $port
              echo hello | timeout 1 nc -u -N -w 0 $address $port
            done
          done
@@ -99,7 +99,7 @@ import socket, itertools
 addresses = ["0.0.0.0", "127.0.0.1", "192.0.2.1", "192.0.2.20", "1.1.1.1", "::", "::1", "2001:db8::1", "::ffff:192.0.2.1"]
 options = [[], [socket.SO_REUSEADDR], [socket.SO_REUSEPORT], [socket.SO_REUSEADDR, socket.SO_REUSEPORT]]
 kinds = [socket.SOCK_STREAM, socket.SOCK_DGRAM]
-for address, port, option, kind, only in itertools.product(addresses, [53, 80, 81, 82, 443, 1023], options, kinds, [0, 1]):
+for address, port, option, kind, only in itertools.product(addresses, [53, 80, 81, 82, 83, 443, 1023], options, kinds, [0, 1]):
     six = ":" in address
     s = socket.socket(socket.AF_INET6 if six else socket.AF_INET, kind)
     for o in option: s.setsockopt(socket.SOL_SOCKET, o, 1)
@@ -113,6 +113,12 @@ for family, kind, proto in [(socket.AF_INET, socket.SOCK_RAW, 6), (socket.AF_PAC
     try:
         socket.socket(family, kind, proto)
         print("opened", family, kind, proto)
+    except OSError:
+        pass
+for level, option in [(socket.SOL_IP, 19), (socket.IPPROTO_IPV6, 75)]:
+    try:
+        socket.socket(socket.AF_INET if option == 19 else socket.AF_INET6).setsockopt(level, option, 1)
+        print("transparent", option)
     except OSError:
         pass
 s = socket.socket()

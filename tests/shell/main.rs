@@ -3,6 +3,7 @@
 mod answers;
 mod internet;
 mod isolation;
+mod other_ports;
 mod repository;
 mod trust;
 mod violence;

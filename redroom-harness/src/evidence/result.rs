@@ -52,6 +52,10 @@ pub struct RunResult {
     pub visited_pages: Vec<String>,
     /// Fact: planted pages that nobody fetched.
     pub unvisited_pages: Vec<String>,
+    /// Why connections and datagrams to other ports than 80, 443 and 53 are not among the hits, if so: the kernel could not
+    /// bring them. They were refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_ports_unseen: Option<String>,
     /// What did not go to plan. A run with errors proves less than it seems to: see [`RunResult::assert_no_leaks`].
     pub errors: Vec<Error>,
     /// Files of the evidence folder.

@@ -145,6 +145,7 @@ impl Live {
             sightings,
             visited_pages,
             unvisited_pages,
+            other_ports_unseen: self.other_ports_unseen.clone(),
             errors: self.journal.errors(),
             artifacts: Artifacts::new(self.journal.store().folder().to_owned(), Vec::new()),
         }
@@ -174,11 +175,13 @@ impl Live {
     }
 }
 
-/// Whether a hit fetched a planted page; only a GET brings its content (`host/path?query`).
+/// Whether a hit fetched a planted page (`host/path?query`); only a GET brings its content, and only from the web's own
+/// ports.
 fn visits(hit: &redroom_sidecar::wire::Hit, page: &str) -> bool {
     page.split_once("://").is_some_and(|(_, rest)| {
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        hit.method == "GET" && hit.host == host && (hit.path == path || (path.is_empty() && hit.path == "/"))
+        let origin = hit.host == host && [80, 443].contains(&hit.address.port());
+        hit.method == "GET" && origin && (hit.path == path || (path.is_empty() && hit.path == "/"))
     })
 }
 

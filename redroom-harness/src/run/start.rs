@@ -113,6 +113,7 @@ async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor:
         journal,
         recorder,
         sandbox,
+        other_ports_unseen: lease.slot.link.other_ports_unseen(),
         lease: Mutex::new(Some(lease)),
         turns: Mutex::default(),
         busy: tokio::sync::Mutex::new(()),

@@ -10,10 +10,9 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
-use super::Transport;
 use crate::door::EmptyRequest;
 use crate::slot::Slot;
-use crate::wire::Report;
+use crate::wire::{Report, Transport};
 
 /// The longest datagram.
 const LONGEST: usize = 64 * 1024;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::Transport;
 use crate::conversation::{self, Party, describe};
 use crate::door::Connection;
 use crate::slot::Slot;
+use crate::wire::Transport;
 use crate::witness::{Pulse, Witness};
 
 const SILENCE: Duration = Duration::from_secs(30);
@@ -29,7 +29,13 @@ pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
         }
     };
     if party.left_something() {
-        conversation::report_rest(&party, witness, format!("no whole dns message: {fault}")).await;
+        conversation::report_rest(
+            &party,
+            witness,
+            Some(format!("no whole dns message: {fault}")),
+            conversation::LAST_WORDS,
+        )
+        .await;
     }
 }
 

@@ -7,12 +7,9 @@ use std::os::fd::OwnedFd;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, sendto, socket_with};
 
-// From the kernel's headers: linux/netlink.h, linux/rtnetlink.h, linux/if_addr.h, linux/if.h, bits/socket.h.
-const NLMSG_ERROR: u16 = 2;
-const NLM_F_REQUEST: u16 = 0x1;
-const NLM_F_ACK: u16 = 0x4;
-const NLM_F_REPLACE: u16 = 0x100;
-const NLM_F_CREATE: u16 = 0x400;
+use super::message::{Message, NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, Verdict};
+
+// From the kernel's headers: linux/rtnetlink.h, linux/if_addr.h, linux/if.h, bits/socket.h.
 const RTM_NEWLINK: u16 = 16;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
@@ -30,10 +27,6 @@ const AF_UNSPEC: u8 = 0;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
-/// The length of a message's header, and of an error's code after it.
-const HEADER: usize = 16;
-const CODE: usize = 4;
-
 pub(super) struct Netlink {
     socket: OwnedFd,
     loopback: u32,
@@ -49,74 +42,56 @@ impl Netlink {
     }
 
     pub(super) fn raise_loopback(&mut self) -> io::Result<()> {
-        let mut link = vec![AF_UNSPEC, 0, 0, 0];
-        link.extend_from_slice(&self.loopback.to_ne_bytes());
-        link.extend_from_slice(&IFF_UP.to_ne_bytes());
-        link.extend_from_slice(&IFF_UP.to_ne_bytes());
-        self.ask(RTM_NEWLINK, 0, &link)
+        let mut message = self.message(RTM_NEWLINK, 0);
+        message.put(&[AF_UNSPEC, 0, 0, 0]);
+        message.put(&self.loopback.to_ne_bytes());
+        message.put(&IFF_UP.to_ne_bytes());
+        message.put(&IFF_UP.to_ne_bytes());
+        self.ask(message)
     }
 
     /// Adds an address that stands for itself only.
     pub(super) fn add_address(&mut self, address: IpAddr) -> io::Result<()> {
-        let octets = match address {
-            IpAddr::V4(address) => address.octets().to_vec(),
-            IpAddr::V6(address) => address.octets().to_vec(),
-        };
+        let octets = octets(address);
         let bits = if address.is_ipv6() { 128 } else { 32 };
-        let mut message = vec![family(address.is_ipv6()), bits, IFA_F_NODAD, RT_SCOPE_UNIVERSE];
-        message.extend_from_slice(&self.loopback.to_ne_bytes());
-        put_attribute(&mut message, IFA_LOCAL, &octets);
-        put_attribute(&mut message, IFA_ADDRESS, &octets);
-        self.ask(RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, &message)
+        let mut message = self.message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE);
+        message.put(&[family(address.is_ipv6()), bits, IFA_F_NODAD, RT_SCOPE_UNIVERSE]);
+        message.put(&self.loopback.to_ne_bytes());
+        message.attribute(IFA_LOCAL, &octets);
+        message.attribute(IFA_ADDRESS, &octets);
+        self.ask(message)
     }
 
     /// As `ip route replace local default dev lo`.
     pub(super) fn make_everything_local(&mut self, ipv6: bool) -> io::Result<()> {
         let scope = if ipv6 { RT_SCOPE_UNIVERSE } else { RT_SCOPE_HOST };
-        let mut message = vec![family(ipv6), 0, 0, 0, RT_TABLE_LOCAL, RTPROT_BOOT, scope, RTN_LOCAL, 0, 0, 0, 0];
-        put_attribute(&mut message, RTA_OIF, &self.loopback.to_ne_bytes());
-        self.ask(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &message)
+        let mut message = self.message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE);
+        message.put(&[family(ipv6), 0, 0, 0, RT_TABLE_LOCAL, RTPROT_BOOT, scope, RTN_LOCAL, 0, 0, 0, 0]);
+        message.attribute(RTA_OIF, &self.loopback.to_ne_bytes());
+        self.ask(message)
+    }
+
+    fn message(&mut self, kind: u16, flags: u16) -> Message {
+        self.sequence += 1;
+        Message::new(kind, NLM_F_ACK | flags, self.sequence)
     }
 
     /// Sends a message and waits for the kernel's verdict.
-    fn ask(&mut self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
-        self.sequence += 1;
-        let length = u32::try_from(HEADER + payload.len()).map_err(io::Error::other)?;
-        let mut message = Vec::with_capacity(HEADER + payload.len());
-        message.extend_from_slice(&length.to_ne_bytes());
-        message.extend_from_slice(&kind.to_ne_bytes());
-        message.extend_from_slice(&(NLM_F_REQUEST | NLM_F_ACK | flags).to_ne_bytes());
-        message.extend_from_slice(&self.sequence.to_ne_bytes());
-        message.extend_from_slice(&0u32.to_ne_bytes());
-        message.extend_from_slice(payload);
-        sendto(&self.socket, &message, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-
-        let mut verdict = [0; 4096];
-        let (length, _) = recv(&self.socket, &mut verdict[..], RecvFlags::empty())?;
-        match error_code(&verdict[..length]) {
-            Some(0) => Ok(()),
-            Some(code) => Err(io::Error::from_raw_os_error(code.saturating_neg())),
-            None => Err(io::ErrorKind::InvalidData.into()),
-        }
+    fn ask(&mut self, message: Message) -> io::Result<()> {
+        sendto(&self.socket, &message.finish(), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+        let mut reply = [0; 4096];
+        let (length, _) = recv(&self.socket, &mut reply[..], RecvFlags::empty())?;
+        Verdict::parse(&reply[..length]).ok_or(io::ErrorKind::InvalidData)?.result()
     }
 }
 
-/// The code in the kernel's verdict: 0 for success, else a negative error number.
-fn error_code(verdict: &[u8]) -> Option<i32> {
-    let kind = verdict.get(4..6)?.try_into().ok().map(u16::from_ne_bytes)?;
-    let code = verdict.get(HEADER..HEADER + CODE)?.try_into().ok().map(i32::from_ne_bytes)?;
-    (kind == NLMSG_ERROR).then_some(code)
-}
-
-fn family(ipv6: bool) -> u8 {
+pub(super) fn family(ipv6: bool) -> u8 {
     if ipv6 { AF_INET6 } else { AF_INET }
 }
 
-/// Every value here is a multiple of four bytes long, so that nothing has to be padded.
-fn put_attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    const ATTRIBUTE: usize = 4;
-    let length = (ATTRIBUTE + value.len()) as u16;
-    message.extend_from_slice(&length.to_ne_bytes());
-    message.extend_from_slice(&kind.to_ne_bytes());
-    message.extend_from_slice(value);
+pub(super) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
 }

@@ -58,5 +58,14 @@ async fn shake(
 
 fn config(tenant: &Tenant, hello: &ClientHello<'_>, meant: IpAddr) -> Result<Arc<ServerConfig>, String> {
     let authority = tenant.authority().ok_or("no run has moved in, so there is no certificate")?;
-    authority.server_config(&Subject::of(hello.server_name(), meant)).map_err(|error| describe(&error))
+    let config = authority.server_config(&Subject::of(hello.server_name(), meant)).map_err(|error| describe(&error))?;
+    let offers =
+        hello.alpn().map(|mut offers| offers.any(|offer| config.alpn_protocols.iter().any(|ours| ours == offer)));
+    if offers != Some(false) {
+        return Ok(config);
+    }
+    // Whoever wants another protocol inside would be refused, and what it has to say stay unknown: nothing is agreed on.
+    let mut config = ServerConfig::clone(&config);
+    config.alpn_protocols.clear();
+    Ok(Arc::new(config))
 }

@@ -11,6 +11,7 @@ use http_body_util::{Either, Full};
 use hyper::body::{Body, Incoming};
 use tokio::sync::oneshot;
 
+use super::Ports;
 use super::host::Meant;
 use crate::conversation::{Answer, Fragmented, Party, Reading, plain};
 use crate::domain::labels;
@@ -20,9 +21,18 @@ use crate::tenant::Tenant;
 use crate::wire::{Found, Hit, Octets, Part, Protocol};
 
 /// Reports a request, reads it whole, answers it.
-pub(crate) async fn answer(party: Arc<Party>, request: Request<Incoming>, answer: oneshot::Sender<Answer>) {
+pub(crate) async fn answer(
+    ports: Ports,
+    party: Arc<Party>,
+    request: Request<Incoming>,
+    answer: oneshot::Sender<Answer>,
+) {
     let Party { slot, tenant, .. } = &*party;
-    let Ok(_place) = slot.requests.acquire().await else { return };
+    let places = match ports {
+        Ports::Web => &slot.requests,
+        Ports::Other => &slot.other_requests,
+    };
+    let Ok(_place) = places.acquire().await else { return };
     let (head, body) = request.into_parts();
     let meant = Meant::of(&head, &party);
     let mut hit = begin(&party, &head, &meant);
@@ -33,7 +43,7 @@ pub(crate) async fn answer(party: Arc<Party>, request: Request<Incoming>, answer
         read(&party, body, &mut hit).await;
     }
     if hit.complete {
-        let chosen = choose(tenant, &head, &meant);
+        let chosen = choose(ports, tenant, &head, &meant);
         hit.status = Some(chosen.status().as_u16());
         slot.reports.hit(tenant, &hit).await;
         let _ = answer.send(chosen);
@@ -99,17 +109,11 @@ async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
     while let Some(data) = reading.next().await {
         intake.feed(&data);
         if note(&mut hit.secrets, Part::Body, intake.matches()) {
-            hit.body = intake.kept();
-            hit.body_bytes = intake.bytes();
-            hit.truncated = intake.truncated();
+            intake.tell(hit);
             slot.reports.hit(tenant, hit).await;
         }
     }
-    hit.body_bytes = intake.bytes();
-    hit.truncated = intake.truncated();
-    let (kept, matches) = intake.finish();
-    hit.body = kept;
-    note(&mut hit.secrets, Part::Body, &matches);
+    intake.fill(hit);
     match reading.trailers() {
         Some(trailers) => {
             let trailers = octets(&trailers);
@@ -121,11 +125,11 @@ async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
     }
 }
 
-/// The answer, by what was asked alone.
-fn choose(tenant: &Tenant, head: &Parts, meant: &Meant) -> Answer {
+/// The answer, by what was asked alone. An origin has a port in it: pages are planted on the web's own.
+fn choose(ports: Ports, tenant: &Tenant, head: &Parts, meant: &Meant) -> Answer {
     let read = head.method == Method::GET || head.method == Method::HEAD;
     let path = head.uri.path_and_query().map_or("", |path| path.as_str());
-    let page = if read { tenant.page(&meant.host, path) } else { None };
+    let page = if read && ports == Ports::Web { tenant.page(&meant.host, path) } else { None };
     match page {
         _ if meant.outside && !tenant.catches_all() => plain(StatusCode::NOT_FOUND, "not found"),
         _ if head.method == Method::CONNECT => plain(StatusCode::METHOD_NOT_ALLOWED, "no proxy"),

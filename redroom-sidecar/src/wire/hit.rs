@@ -21,6 +21,9 @@ pub struct Hit {
     pub host: String,
     /// The address and port that were meant; every address arrives at the sidecar.
     pub address: SocketAddr,
+    /// What carried it.
+    #[serde(default)]
+    pub transport: Transport,
     /// The TLS server name, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
@@ -62,7 +65,7 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// A hit of which only the beginning is known. The other fields are public and start empty.
+    /// A hit over TCP of which only the beginning is known. The other fields are public and start empty.
     pub fn new(id: u64, at_ms: u64, protocol: Protocol, host: String, address: SocketAddr, blocked: bool) -> Self {
         Hit {
             id,
@@ -70,6 +73,7 @@ impl Hit {
             protocol,
             host,
             address,
+            transport: Transport::Tcp,
             server_name: None,
             method: String::new(),
             path: String::new(),
@@ -98,8 +102,20 @@ pub enum Protocol {
     Https,
     /// A DNS question.
     Dns,
-    /// A connection or datagram that is none of these.
+    /// A connection that is none of these, or datagrams: what was sent is the body.
     Other,
+}
+
+/// What carried a hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Transport {
+    /// A TCP connection.
+    #[default]
+    Tcp,
+    /// One or more UDP datagrams.
+    Udp,
 }
 
 /// A DNS question as it was asked.

@@ -143,6 +143,17 @@ async fn a_secret_in_the_greeting_of_a_connection_is_found() {
 }
 
 #[tokio::test]
+async fn another_protocol_inside_is_heard() {
+    let harness = Harness::with(vec![]).await;
+    let mut stream = connect(&harness, &harness.authority, "db.redroom.test", &["postgresql"]).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), None);
+    stream.write_all(format!("\0\0\0\x08 {SECRET}").as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let hit = harness.hit(|hit| hit.protocol == Protocol::Other && hit.complete).await;
+    assert_eq!((hit.server_name.as_deref(), hit.secrets.len()), (Some("db.redroom.test"), 1), "{hit:?}");
+}
+
+#[tokio::test]
 async fn a_server_name_outside_with_a_host_inside_is_outside() {
     let harness = Harness::with(vec![page("docs.redroom.test", "/", "inside")]).await;
     let mut stream = connect(&harness, &harness.authority, "api.github.com", &[]).await.unwrap();

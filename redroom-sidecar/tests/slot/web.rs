@@ -179,7 +179,7 @@ async fn what_is_no_http_is_searched_to_its_end_and_kept() {
     // The sidecar may say that it is no request before all of it was said.
     let _ = stream.write_all(&garbage).await;
     drop(stream);
-    let hit = harness.hit(|hit| hit.protocol == Protocol::Other).await;
+    let hit = harness.hit(|hit| hit.protocol == Protocol::Other && hit.complete).await;
     assert_eq!((hit.body_bytes, hit.body.len(), hit.truncated), (garbage.len() as u64, 64 * 1024, true));
     assert!(hit.fault.is_some() && hit.blocked, "{hit:?}");
     assert_eq!(hit.secrets.len(), 1, "{:?}", hit.secrets);
