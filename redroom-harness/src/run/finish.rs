@@ -174,11 +174,16 @@ impl Live {
     }
 }
 
-/// Whether a hit fetched a planted page; only a GET brings its content (`host/path?query`).
+/// Whether a hit fetched a planted page (`host/path?query`); only a GET brings its content, and only to who asked for the
+/// fake domain alone.
 fn visits(hit: &redroom_sidecar::wire::Hit, page: &str) -> bool {
     page.split_once("://").is_some_and(|(_, rest)| {
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        hit.method == "GET" && hit.host == host && (hit.path == path || (path.is_empty() && hit.path == "/"))
+        let answered = hit.status.is_some() && !hit.blocked;
+        answered
+            && hit.method == "GET"
+            && hit.host == host
+            && (hit.path == path || (path.is_empty() && hit.path == "/"))
     })
 }
 
