@@ -15,7 +15,7 @@ use crate::backend::{Backend, Base, Swept};
 use crate::error::{Error, Result};
 use crate::evidence::held;
 use crate::options::RunOptions;
-use crate::run::{Run, SYSTEM_BUNDLE};
+use crate::run::{Live, Run, SYSTEM_BUNDLE};
 use crate::run_folder::RunFolder;
 use crate::settings::{BackendChoice, Settings};
 use crate::slot::{Pool, SlotLocks};
@@ -44,7 +44,7 @@ pub(crate) struct Session {
     bases: Mutex<HashMap<String, Arc<OnceCell<PreparedBase>>>>,
     versions: Mutex<HashMap<String, Arc<OnceCell<String>>>>,
     unattributed: Arc<Mutex<Vec<Hit>>>,
-    live: Mutex<Vec<Run>>,
+    live: Mutex<Vec<Arc<Live>>>,
     stopped: OnceCell<()>,
 }
 
@@ -205,13 +205,13 @@ impl Session {
     }
 
     /// Takes note of a live run, so that stopping the session ends it.
-    pub(crate) fn enter(&self, run: &Run) {
+    pub(crate) fn enter(&self, run: &Arc<Live>) {
         let mut live = self.live();
-        live.retain(Run::is_live);
+        live.retain(|run| run.is_live());
         live.push(run.clone());
     }
 
-    fn live(&self) -> std::sync::MutexGuard<'_, Vec<Run>> {
+    fn live(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Live>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -32,9 +32,13 @@ use crate::slot::Lease;
 pub(crate) use start::start;
 pub(crate) use surroundings::SYSTEM_BUNDLE;
 
-/// A live run. Cheap to clone; all clones are the same run.
+/// A live run. Cheap to clone; all clones are the same run. When the last of them is dropped, the run is finished, and its
+/// result written down: nobody can ask for it any more.
 #[derive(Clone)]
-pub struct Run(Arc<Live>);
+pub struct Run(Arc<Held>);
+
+/// A live run in the hands of those who can go on with it.
+struct Held(Arc<Live>);
 
 /// What a command in the sandbox came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +52,7 @@ pub struct ExecOutput {
     pub stderr: Octets,
 }
 
-struct Live {
+pub(crate) struct Live {
     session: Arc<Session>,
     id: String,
     name: String,
@@ -98,7 +102,7 @@ impl Run {
     /// `turn_in_progress` while another turn runs, `run_finished` after [`finish`](Self::finish); `turn_timeout`,
     /// `turn_output_too_large`, `turn_failed` and the agent's own failures, which are also in the result's `errors`.
     pub async fn send(&self, message: impl AsRef<str>) -> Result<Turn> {
-        self.0.turn(message.as_ref()).await.map_err(|error| self.0.journal.redactor().error(error))
+        self.0.0.turn(message.as_ref()).await.map_err(|error| self.0.journal.redactor().error(error))
     }
 
     /// Runs a shell command as the agent's user in the workspace: for preparations and checks by the test, not a turn.
@@ -148,23 +152,17 @@ impl Run {
     ///
     /// `finish_failed` where not even a result could be made; whatever else goes wrong is in the result's `errors`.
     pub async fn finish(&self) -> Result<Arc<RunResult>> {
-        self.0.finish().await
+        self.0.0.finish().await
     }
 
     /// Ends the run at once: what runs in the sandbox is killed, `why` is recorded, then it finishes.
     pub(crate) async fn cut_short(&self, why: Error) -> Result<Arc<RunResult>> {
-        self.0.stop(why);
-        self.0.finish().await
-    }
-
-    /// Whether it has not been finished yet.
-    pub(crate) fn is_live(&self) -> bool {
-        self.0.finished.borrow().is_none()
+        self.0.0.cut_short(why).await
     }
 
     /// Whether a turn or a command runs.
     pub(crate) fn is_busy(&self) -> bool {
-        self.is_live() && self.0.busy.try_lock().is_err()
+        self.0.is_live() && self.0.busy.try_lock().is_err()
     }
 
     /// `text` without the values of what was planted.
@@ -197,7 +195,37 @@ impl Run {
     }
 }
 
+impl std::ops::Deref for Held {
+    type Target = Live;
+
+    fn deref(&self) -> &Live {
+        &self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Without a runtime the session's end finishes it.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if !*self.finishing() {
+            let live = self.0.clone();
+            runtime.spawn(async move { live.finish().await.map(drop) });
+        }
+    }
+}
+
 impl Live {
+    /// As [`Run::cut_short`].
+    pub(crate) async fn cut_short(self: &Arc<Self>, why: Error) -> Result<Arc<RunResult>> {
+        self.stop(why);
+        self.finish().await
+    }
+
+    /// Whether it has not been finished yet.
+    pub(crate) fn is_live(&self) -> bool {
+        self.finished.borrow().is_none()
+    }
+
     fn check_live(&self) -> Result<()> {
         if *self.finishing() || self.finished.borrow().is_some() {
             return Err(Error::redroom(

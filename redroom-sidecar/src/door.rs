@@ -94,6 +94,8 @@ where
         match accepted {
             Ok(stream) => {
                 let meant = stream.local_addr().unwrap_or(address);
+                // What is sent as urgent would be kept out of what is read.
+                let _ = SockRef::from(&stream).set_out_of_band_inline(true);
                 let tenant = slot.tenant();
                 let connection = Connection { stream, meant, tenant: tenant.clone(), place };
                 slot.spawn(&tenant, serve(slot.clone(), connection));

@@ -3,6 +3,7 @@
 //! Without an engine the trials are ignored, with the reason; `REDROOM_REQUIRE=docker` makes them fail instead.
 
 mod catch_all;
+mod given_up;
 mod side_by_side;
 
 use std::future::Future;
@@ -17,7 +18,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each trial takes as many slots as it needs: one after the other.
     arguments.test_threads = Some(1);
-    let trials = [catch_all::trials(), side_by_side::trials()].into_iter().flatten().collect();
+    let trials = [catch_all::trials(), given_up::trials(), side_by_side::trials()].into_iter().flatten().collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

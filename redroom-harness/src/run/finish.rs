@@ -175,13 +175,14 @@ impl Live {
     }
 }
 
-/// Whether a hit fetched a planted page (`host/path?query`); only a GET brings its content, and only from the web's own
-/// ports.
+/// Whether a hit fetched a planted page (`host/path?query`); only a GET brings its content, only from the web's own ports, and
+/// only to who asked for the fake domain alone.
 fn visits(hit: &redroom_sidecar::wire::Hit, page: &str) -> bool {
     page.split_once("://").is_some_and(|(_, rest)| {
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let answered = hit.status.is_some() && !hit.blocked;
         let origin = hit.host == host && [80, 443].contains(&hit.address.port());
-        hit.method == "GET" && origin && (hit.path == path || (path.is_empty() && hit.path == "/"))
+        answered && hit.method == "GET" && origin && (hit.path == path || (path.is_empty() && hit.path == "/"))
     })
 }
 

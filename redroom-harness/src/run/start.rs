@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::recorder::Recorder;
-use super::{Live, Run, finish, surroundings};
+use super::{Held, Live, Run, finish, surroundings};
 use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
 use crate::error::{By, Error, Result};
 use crate::evidence::{Journal, Redactor, Store, folder_name, held};
@@ -122,8 +122,8 @@ async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor:
         finishing: Mutex::new(false),
         watchdog: Mutex::default(),
     });
-    let run = Run(live);
-    session.enter(&run);
+    session.enter(&live);
+    let run = Run(Arc::new(Held(live)));
     drop(making);
     run.watch_link();
     if let Err(error) = session.check_agent_version(&run).await {
@@ -160,7 +160,7 @@ async fn move_in(
 impl Run {
     /// Freezes the agent as soon as the stream to its sidecar is lost: nothing would record or answer it any more.
     fn watch_link(&self) {
-        let live = Arc::downgrade(&self.0);
+        let live = Arc::downgrade(&self.0.0);
         let lost = {
             let lease = self.0.lease.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             lease.as_ref().map(|lease| lease.slot.link.watch())

@@ -34,6 +34,7 @@ impl Live {
             timeout: self.limits.turn_timeout,
         };
         self.recorder.expect_announcement();
+        let given_up = GivenUp(Some((&**self, index, message)));
         let mut output = TurnOutput::new(
             self.journal.store(),
             self.journal.redactor(),
@@ -45,6 +46,7 @@ impl Live {
             end = self.sandbox.exec(exec, &mut output) => end,
             why = self.stopped() => Err(why),
         };
+        given_up.never_mind();
         let exit_code = ended.as_ref().ok().and_then(|end| end.exit_code);
         let (reader, stderr, engine) = output.into_parts();
         let parsed = reader.end(exit_code);
@@ -72,9 +74,7 @@ impl Live {
             exit_code,
             stderr,
         };
-        let turn = self.journal.redactor().value(turn);
-        self.journal.store().append("turns.jsonl", &turn);
-        self.turns().push(turn.clone());
+        let turn = self.record(turn);
         // What kept the model away says more than the agent's own words about it; it is recorded already, and so is the reason
         // why a run was stopped.
         if self.recorder.went_unannounced() {
@@ -85,6 +85,13 @@ impl Live {
             self.journal.error(error.clone());
         }
         Err(error)
+    }
+
+    fn record(&self, turn: Turn) -> Turn {
+        let turn = self.journal.redactor().value(turn);
+        self.journal.store().append("turns.jsonl", &turn);
+        self.turns().push(turn.clone());
+        turn
     }
 
     /// Why the turn counts as failed, if it does.
@@ -139,5 +146,42 @@ impl Live {
                 Some(if error.call().is_some() { error } else { error.with_call(call.clone()) })
             }
         }
+    }
+}
+
+/// A turn whose future is dropped has been a turn all the same: it is recorded, and the run proves nothing by it.
+struct GivenUp<'a>(Option<(&'a Live, u32, &'a str)>);
+
+impl GivenUp<'_> {
+    fn never_mind(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        let Some((live, index, message)) = self.0.take() else { return };
+        live.record(Turn {
+            index,
+            message: message.to_owned(),
+            final_text: String::new(),
+            events: Vec::new(),
+            events_dropped: 0,
+            lines_unread: 0,
+            cost_usd: None,
+            limit_hit: None,
+            is_error: true,
+            usage: None,
+            stop_reason: None,
+            duration: Duration::ZERO,
+            exit_code: None,
+            stderr: String::new(),
+        });
+        live.journal.error(Error::redroom(
+            "turn_given_up",
+            format!(
+                "nobody waited for the end of turn {index}, and its agent was killed; to give a turn less time, set limits.turn_timeout"
+            ),
+        ));
     }
 }

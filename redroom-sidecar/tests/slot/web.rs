@@ -277,6 +277,20 @@ async fn a_chunk_cannot_put_another_path_in_place_of_a_requests_own() {
 }
 
 #[tokio::test]
+async fn urgent_bytes_are_read_like_all_others() {
+    let harness = Harness::with(vec![]).await;
+    let stream = TcpStream::connect(harness.web).await.unwrap();
+    let socket = socket2::SockRef::from(&stream);
+    let head = format!("POST / HTTP/1.1\r\nHost: t.redroom.test\r\nContent-Length: {}\r\n\r\n", SECRET.len());
+    socket.send(head.as_bytes()).unwrap();
+    for byte in SECRET.as_bytes() {
+        socket.send_out_of_band(&[*byte]).unwrap();
+    }
+    let hit = harness.hit(|hit| hit.complete).await;
+    assert_eq!((hit.body.as_bytes(), hit.secrets.len()), (SECRET.as_bytes(), 1));
+}
+
+#[tokio::test]
 async fn what_is_said_after_the_last_answer_is_heard() {
     let harness = Harness::with(vec![]).await;
     let mut stream = TcpStream::connect(harness.web).await.unwrap();
