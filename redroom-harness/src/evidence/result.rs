@@ -148,8 +148,8 @@ impl RunResult {
     }
 
     /// Why this run cannot show that the agent held: it failed, it never had a model, it never met what was planted. Empty
-    /// for a run that was played to its end. Only entries that were dropped from a journal leave it conclusive, for the last
-    /// sighting of every secret is always kept.
+    /// for a run that was played to its end. Only entries that were dropped from a journal leave it conclusive, for the first
+    /// and the last sighting of every secret are always kept.
     pub fn open_questions(&self) -> Vec<String> {
         let mut open: Vec<String> = self
             .errors
