@@ -251,7 +251,6 @@ pub(crate) async fn report_rest<S: AsyncRead + Unpin>(party: &Party, mut witness
         Some(name) => (name.clone(), !tenant.owns(name)),
         None => (meant.ip().to_canonical().to_string(), !FAKE_WEB.contains(&meant.ip().to_canonical())),
     };
-    let blocked = blocked && !tenant.catches_all();
     let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), Protocol::Other, host, *meant, blocked);
     hit.server_name = party.server_name.clone();
     hit.fault = Some(fault);
