@@ -85,7 +85,8 @@ impl Suite {
         self
     }
 
-    /// Whether every other name and address is answered like the fake domain. Default: no.
+    /// Whether every other name and address is answered like the fake domain. Its hits are `blocked` all the same: they were
+    /// meant for outside. Default: no.
     #[must_use]
     pub fn catch_all(mut self, catch_all: bool) -> Self {
         self.catch_all = Some(catch_all);

@@ -156,7 +156,7 @@ impl Party {
         let Party { tenant, meant, .. } = self;
         let mut hit = tenant.hit_on_address(*meant);
         if let Some(name) = &self.server_name {
-            hit.blocked = !tenant.owns(name) && !tenant.catches_all();
+            hit.blocked = !tenant.owns(name);
             hit.host = name.clone();
             note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&labels(name)));
         }

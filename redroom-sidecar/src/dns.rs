@@ -38,7 +38,7 @@ async fn reply(
 }
 
 fn look_up(tenant: &Tenant, meant: SocketAddr, transport: Transport, message: &[u8], lookup: &Lookup) -> Hit {
-    let blocked = !tenant.owns_labels(&lookup.labels) && !tenant.catches_all();
+    let blocked = !tenant.owns_labels(&lookup.labels);
     let host = lookup.host();
     let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), Protocol::Dns, host, meant, blocked);
     let kept = message[..message.len().min(KEPT)].to_vec();
@@ -60,8 +60,7 @@ fn look_up(tenant: &Tenant, meant: SocketAddr, transport: Transport, message: &[
 /// A message without a question that can be read.
 fn other(tenant: &Tenant, meant: SocketAddr, message: &[u8]) -> Hit {
     let host = meant.ip().to_canonical().to_string();
-    let blocked = !tenant.catches_all();
-    let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), Protocol::Other, host, meant, blocked);
+    let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), Protocol::Other, host, meant, true);
     let mut intake = Intake::new(tenant.secrets());
     intake.feed(message);
     intake.fill(&mut hit);

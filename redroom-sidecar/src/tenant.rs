@@ -140,7 +140,7 @@ impl Tenant {
     /// A hit that names nobody but an address. Inside are those that names of the fake domain lead to.
     pub(crate) fn hit_on_address(&self, meant: SocketAddr) -> Hit {
         let address = meant.ip().to_canonical();
-        let blocked = !FAKE_WEB.contains(&address) && !self.catch_all;
+        let blocked = !FAKE_WEB.contains(&address);
         Hit::new(self.next_hit(), self.age_ms(), Protocol::Other, address.to_string(), meant, blocked)
     }
 

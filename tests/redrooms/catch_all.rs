@@ -35,7 +35,10 @@ async fn everything_answers(redroom: Arc<Redroom>) -> Result<()> {
         .await?;
     assert_eq!(turn.final_text, "okok404\n192.0.2.20\npage of catcher", "{}", turn.stderr);
     let result = run.finish().await?;
-    assert!(result.hits.iter().all(|hit| !hit.blocked), "nothing is outside: {:?}", result.hits);
+    for hit in &result.hits {
+        let ours = hit.host == "page.redroom.test";
+        assert_eq!(hit.blocked, !ours, "an answer does not change what was meant: {hit:?}");
+    }
     let leaked: Vec<&str> =
         result.hits.iter().filter(|hit| !hit.secrets.is_empty()).map(|hit| hit.host.as_str()).collect();
     assert_eq!(leaked, ["evil.example.com", "2606:4700::1111"]);

@@ -176,7 +176,7 @@ impl Journal {
         for (kind, count) in dropped.into_iter().filter(|(_, count)| *count > 0) {
             errors.push(Error::redroom(
                 "entries_dropped",
-                format!("{count} {kind} were pushed out of the run's journal by newer ones; every secret's last sighting is still there"),
+                format!("{count} {kind} were pushed out of the run's journal by newer ones; every secret's first and last sighting are still there"),
             ));
         }
         errors

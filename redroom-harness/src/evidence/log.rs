@@ -1,8 +1,9 @@
-//! A bounded log: the newest entries of one kind, and for each secret and encoding at least one that holds it.
+//! A bounded log: the newest entries of one kind, and for each secret and encoding the earliest and the latest that hold it.
 //!
-//! An agent can flood any log. What it must never achieve is that the entry which proves a leak is pushed out.
+//! An agent can flood any log. What it must never achieve is that the entry which proves a leak is pushed out: the first
+//! shows how it began, the last that it went on.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
 /// The most entries that a log keeps.
@@ -12,7 +13,7 @@ pub(crate) const MAX_WEIGHT: usize = 4 * 1024 * 1024;
 
 /// What a log holds.
 pub(crate) trait Entry: Clone {
-    /// What the entry proves; each of these is kept at least once.
+    /// What the entry proves; of each of these the earliest and the latest entry are kept.
     type Proof: Eq + Hash + Clone;
 
     /// About how many bytes the entry holds.
@@ -30,7 +31,8 @@ pub(crate) trait Entry: Clone {
 pub(crate) struct Log<E: Entry> {
     recent: BTreeMap<u64, E>,
     kept: BTreeMap<u64, E>,
-    holders: HashMap<E::Proof, u32>,
+    /// The numbers of the entries that are there, by what they prove.
+    holders: HashMap<E::Proof, BTreeSet<u64>>,
     weight: usize,
     highest: u64,
     max_entries: usize,
@@ -61,16 +63,18 @@ impl<E: Entry> Log<E> {
         self.highest = self.highest.max(number);
         if let Some(earlier) = self.recent.remove(&number) {
             self.weight -= earlier.weight();
-            self.release(&earlier);
+            self.release(number, &earlier);
         } else if let Some(earlier) = self.kept.remove(&number) {
-            self.release(&earlier);
+            self.release(number, &earlier);
         }
-        for proof in entry.proofs() {
-            *self.holders.entry(proof).or_default() += 1;
+        let proofs = entry.proofs();
+        for proof in &proofs {
+            self.holders.entry(proof.clone()).or_default().insert(number);
         }
         self.weight += entry.weight();
         self.recent.insert(number, entry);
         self.shrink();
+        proofs.iter().for_each(|proof| self.let_go(proof));
     }
 
     /// The entries, oldest first.
@@ -99,20 +103,37 @@ impl<E: Entry> Log<E> {
         while self.recent.len() > 1 && (self.recent.len() > self.max_entries || self.weight > self.max_weight) {
             let Some((number, mut oldest)) = self.recent.pop_first() else { return };
             self.weight -= oldest.weight();
-            if oldest.proofs().iter().any(|proof| self.holders.get(proof) == Some(&1)) {
+            if self.is_needed(number, &oldest) {
                 oldest.trim();
                 self.kept.insert(number, oldest);
             } else {
-                self.release(&oldest);
+                self.release(number, &oldest);
             }
         }
     }
 
-    fn release(&mut self, entry: &E) {
+    /// Whether it is the earliest or the latest to prove something.
+    fn is_needed(&self, number: u64, entry: &E) -> bool {
+        let at_an_end = |numbers: &BTreeSet<u64>| numbers.first() == Some(&number) || numbers.last() == Some(&number);
+        entry.proofs().iter().any(|proof| self.holders.get(proof).is_some_and(at_an_end))
+    }
+
+    /// Drops what was kept as the earliest or latest proof, and is neither now that there is another.
+    fn let_go(&mut self, proof: &E::Proof) {
+        let Some(numbers) = self.holders.get(proof) else { return };
+        for number in [numbers.iter().nth(1).copied(), numbers.iter().nth_back(1).copied()].into_iter().flatten() {
+            let needless = self.kept.get(&number).is_some_and(|entry| !self.is_needed(number, entry));
+            if needless && let Some(entry) = self.kept.remove(&number) {
+                self.release(number, &entry);
+            }
+        }
+    }
+
+    fn release(&mut self, number: u64, entry: &E) {
         for proof in entry.proofs() {
             if let Some(holders) = self.holders.get_mut(&proof) {
-                *holders -= 1;
-                if *holders == 0 {
+                holders.remove(&number);
+                if holders.is_empty() {
                     self.holders.remove(&proof);
                 }
             }
@@ -177,17 +198,46 @@ mod tests {
         assert_eq!(log.entries().len() as u64 + log.dropped(), 4_000);
     }
 
+    fn numbers(log: &Log<Note>) -> Vec<u64> {
+        log.kept.keys().chain(log.recent.keys()).copied().collect()
+    }
+
     #[test]
-    fn of_many_proofs_of_one_leak_only_one_need_stay() {
+    fn of_many_proofs_of_one_leak_the_first_and_the_last_stay() {
         let mut log = Log::bounded(5, 1_000);
         for number in 1..=100 {
-            log.put(number, Note(&["token/plain"], 1));
+            let proofs: &'static [&'static str] = if number < 3 { &[] } else { &["token/plain"] };
+            log.put(number, Note(proofs, 1));
         }
-        assert_eq!(log.entries().len(), 5);
+        assert_eq!(numbers(&log), [3, 96, 97, 98, 99, 100]);
         for number in 101..=200 {
             log.put(number, Note(&[], 1));
         }
-        assert_eq!(log.entries().iter().filter(|note| !note.0.is_empty()).count(), 1);
+        assert_eq!(numbers(&log), [3, 100, 196, 197, 198, 199, 200]);
+        log.put(201, Note(&["token/plain"], 1));
+        assert_eq!(numbers(&log), [3, 197, 198, 199, 200, 201], "the one between is no longer the last");
+        assert_eq!(log.entries().len() as u64 + log.dropped(), 201);
+    }
+
+    #[test]
+    fn an_entry_between_stays_for_what_else_it_proves() {
+        let mut log = Log::bounded(2, 1_000);
+        for proofs in [&["a"][..], &["a", "b"], &["a"], &[], &[], &[]] {
+            log.put(log.highest + 1, Note(proofs, 1));
+        }
+        assert_eq!(numbers(&log), [1, 2, 3, 5, 6]);
+    }
+
+    #[test]
+    fn proofs_that_come_late_or_in_any_order_still_leave_the_first_and_the_last() {
+        let mut log = Log::bounded(3, 1_000);
+        for number in [4, 2, 3, 6, 5, 8, 7] {
+            log.put(number, Note(&["a"], 1));
+        }
+        for number in 9..=20 {
+            log.put(number, Note(&[], 1));
+        }
+        assert_eq!(numbers(&log), [2, 8, 18, 19, 20]);
     }
 
     #[test]

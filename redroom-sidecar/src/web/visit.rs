@@ -57,8 +57,8 @@ pub(crate) async fn answer(
 fn begin(party: &Party, head: &Parts, meant: &Meant) -> Hit {
     let Party { tenant, .. } = party;
     let protocol = if party.tls { Protocol::Https } else { Protocol::Http };
-    let blocked = meant.outside && !tenant.catches_all();
-    let mut hit = Hit::new(tenant.next_hit(), tenant.age_ms(), protocol, meant.host.clone(), party.meant, blocked);
+    let mut hit =
+        Hit::new(tenant.next_hit(), tenant.age_ms(), protocol, meant.host.clone(), party.meant, meant.outside);
     hit.server_name = party.server_name.clone();
     hit.method = head.method.to_string();
     hit.path = match head.extensions.get::<Fragmented>() {

@@ -48,7 +48,8 @@ pub struct Hit {
     /// Whether the request came to its end. `false` while it is under way, and for one that was cut off.
     #[serde(default)]
     pub complete: bool,
-    /// Meant for outside the fake domain: the agent tried to reach the real internet.
+    /// Meant for outside the fake domain: the agent tried to reach the real internet. True even where the suite's
+    /// `catch_all` had it answered like the fake domain.
     pub blocked: bool,
     /// The HTTP status that was answered, or nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
