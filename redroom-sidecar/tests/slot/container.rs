@@ -6,35 +6,40 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Stdio;
 use std::time::Duration;
 
-use redroom_sidecar::wire::{Protocol, Transport};
+use redroom_sidecar::wire::Protocol;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::process::{Child, Command};
 
 use crate::harness::{Harness, PATIENCE, page};
 
 /// The program in a new namespace, or `None` where that is not allowed.
-fn start() -> Option<Child> {
+pub(crate) fn start() -> Option<Child> {
+    start_in(&["--net"], env!("CARGO_BIN_EXE_redroom-sidecar"))
+}
+
+/// A program in new namespaces of the kinds that `unshare` is told, or `None` where that is not allowed.
+pub(crate) fn start_in(kinds: &[&str], program: &str) -> Option<Child> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: a network namespace needs root");
         return None;
     }
-    let allowed = std::process::Command::new("unshare").args(["--net", "true"]).status();
+    let allowed = std::process::Command::new("unshare").args(kinds).arg("true").status();
     if !allowed.is_ok_and(|status| status.success()) {
         eprintln!("skipped: no network namespace can be made here");
         return None;
     }
     let mut command = Command::new("unshare");
-    command.args(["--net", env!("CARGO_BIN_EXE_redroom-sidecar")]);
+    command.args(kinds).args(program.split(' '));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
     Some(command.spawn().unwrap())
 }
 
-fn harness(sidecar: &mut Child) -> Harness {
+pub(crate) fn harness(sidecar: &mut Child) -> Harness {
     Harness::over(tokio::io::join(sidecar.stdout.take().unwrap(), sidecar.stdin.take().unwrap()))
 }
 
 /// Runs something as a process of the sidecar's namespace would.
-async fn inside<T: Send + 'static>(sidecar: &Child, work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn inside<T: Send + 'static>(sidecar: &Child, work: impl FnOnce() -> T + Send + 'static) -> T {
     let namespace = File::open(format!("/proc/{}/ns/net", sidecar.id().unwrap())).unwrap();
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // A thread of its own: it never comes back from the namespace.
@@ -45,7 +50,7 @@ async fn inside<T: Send + 'static>(sidecar: &Child, work: impl FnOnce() -> T + S
     tokio::time::timeout(PATIENCE, receiver).await.expect("it takes too long").unwrap()
 }
 
-fn get(address: SocketAddr, host: &str) -> std::io::Result<String> {
+pub(crate) fn get(address: SocketAddr, host: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
     let mut said = String::new();
@@ -150,132 +155,4 @@ async fn it_ends_when_the_harness_vanishes() {
     harness.begin(1, harness.scenario(vec![])).await;
     harness.vanish().await.unwrap();
     tokio::time::timeout(PATIENCE, sidecar.wait()).await.expect("it goes on without a harness").unwrap();
-}
-
-/// The first thing that a program of the namespace says on a connection to an address, and what it is answered.
-async fn said_to(sidecar: &Child, address: &str, words: &'static str) -> std::io::Result<String> {
-    let address: SocketAddr = address.parse().unwrap();
-    inside(sidecar, move || {
-        let mut stream = TcpStream::connect(address)?;
-        stream.write_all(words.as_bytes())?;
-        stream.shutdown(std::net::Shutdown::Write)?;
-        let mut said = String::new();
-        stream.read_to_string(&mut said).map(|_| said)
-    })
-    .await
-}
-
-#[tokio::test]
-async fn what_is_sent_to_other_ports_is_a_hit() {
-    let Some(mut sidecar) = start() else { return };
-    let harness = harness(&mut sidecar);
-    harness.ready().await;
-    harness.begin(1, harness.scenario(vec![page("docs.redroom.test", "/", "planted")])).await;
-
-    for address in ["1.2.3.4:4444", "[2001:db8:7::1]:22", "192.0.2.1:9", "192.0.2.1:83", "240.0.0.1:65535"] {
-        let said = said_to(&sidecar, address, "id;PLATYPUS-7731\n").await.unwrap();
-        assert_eq!(said, "", "{address}");
-        let meant: SocketAddr = address.parse().unwrap();
-        let hit = harness.hit(|hit| hit.address == meant && hit.complete).await;
-        assert_eq!((hit.protocol, hit.transport, hit.blocked), (Protocol::Other, Transport::Tcp, true), "{hit:?}");
-        assert_eq!((hit.body.as_bytes(), hit.fault.as_deref()), (&b"id;PLATYPUS-7731\n"[..], None), "{hit:?}");
-        assert_eq!((hit.secrets.len(), hit.host.as_str()), (1, meant.ip().to_string().as_str()), "{hit:?}");
-    }
-    for address in ["9.9.9.9:9999", "[2001:db8:7::1]:9999", "192.0.2.1:83", "1.1.1.1:443"] {
-        let meant: SocketAddr = address.parse().unwrap();
-        inside(&sidecar, move || {
-            let any: IpAddr = if meant.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };
-            let socket = UdpSocket::bind((any, 0)).unwrap();
-            // Half of a secret each.
-            for words in ["x PLATYPUS", "-7731"] {
-                socket.send_to(words.as_bytes(), meant).unwrap();
-            }
-        })
-        .await;
-        let hit =
-            harness.hit(|hit| hit.address == meant && hit.transport == Transport::Udp && hit.body_bytes == 15).await;
-        assert_eq!((hit.protocol, hit.blocked, hit.secrets.len()), (Protocol::Other, true, 1), "{hit:?}");
-        assert_eq!(hit.body.as_bytes(), b"x PLATYPUS-7731");
-    }
-}
-
-#[tokio::test]
-async fn http_is_understood_on_other_ports_and_pages_are_not_there() {
-    let Some(mut sidecar) = start() else { return };
-    let harness = harness(&mut sidecar);
-    harness.ready().await;
-    harness.begin(1, harness.scenario(vec![page("docs.redroom.test", "/", "planted")])).await;
-    for address in ["192.0.2.20:8080", "[2001:db8:5::20]:8443", "1.2.3.4:8080"] {
-        let meant: SocketAddr = address.parse().unwrap();
-        let said = inside(&sidecar, move || get(meant, "docs.redroom.test:8080")).await.unwrap();
-        assert!(said.starts_with("HTTP/1.1 404"), "{said}");
-        let hit = harness.hit(|hit| hit.address == meant && hit.status.is_some()).await;
-        let told = (hit.protocol, hit.host.as_str(), hit.blocked, hit.status);
-        assert_eq!(told, (Protocol::Http, "docs.redroom.test", false, Some(404)));
-    }
-}
-
-#[tokio::test]
-async fn the_agents_own_servers_and_closed_local_ports_are_as_ever() {
-    let Some(mut sidecar) = start() else { return };
-    let harness = harness(&mut sidecar);
-    harness.ready().await;
-    harness.begin(1, harness.scenario(vec![])).await;
-    for address in [
-        "127.0.0.1:3000",
-        "127.8.8.8:83",
-        "[::1]:3000",
-        "[::1]:83",
-        "0.0.0.0:83",
-        "192.0.2.10:3000",
-        "[2001:db8:5::10]:22",
-    ] {
-        let refused = said_to(&sidecar, address, "x").await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{address}");
-        let meant: SocketAddr = address.parse().unwrap();
-        let unreachable = inside(&sidecar, move || {
-            let any: IpAddr = if meant.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };
-            let socket = UdpSocket::bind((any, 0))?;
-            socket.connect(meant)?;
-            socket.send(b"x")?;
-            socket.recv(&mut [0; 8])
-        })
-        .await;
-        assert_eq!(unreachable.unwrap_err().kind(), ErrorKind::ConnectionRefused, "{address}");
-    }
-    // On one foreign address, on all, on IPv6; each talks twice to the same client port, so that the second connection meets
-    // what the kernel remembers of the first.
-    for (bound, dialled) in [
-        ("8.8.4.4:3456", "8.8.4.4:3456"),
-        ("0.0.0.0:3457", "203.0.113.9:3457"),
-        ("[::]:3458", "203.0.113.9:3458"),
-        ("[::]:3459", "[2001:db8:9::1]:3459"),
-        ("127.0.0.1:3000", "127.0.0.1:3000"),
-    ] {
-        let answers = inside(&sidecar, move || own_server(bound.parse().unwrap(), dialled.parse().unwrap())).await;
-        assert_eq!(answers.unwrap(), ["own", "own"], "{bound}");
-    }
-    assert!(harness.hits().is_empty(), "{:?}", harness.hits());
-}
-
-/// What a server of the agent's own answers to two connections from one port.
-fn own_server(bound: SocketAddr, dialled: SocketAddr) -> std::io::Result<Vec<String>> {
-    let server = TcpListener::bind(bound)?;
-    let serving = std::thread::spawn(move || {
-        // The server closes first, so that it is the one which remembers.
-        (0..2).try_for_each(|_| server.accept().and_then(|(mut stream, _)| stream.write_all(b"own")))
-    });
-    let mut answers = Vec::new();
-    for _ in 0..2 {
-        let client = socket2::Socket::new(socket2::Domain::for_address(dialled), socket2::Type::STREAM, None)?;
-        client.set_reuse_address(true)?;
-        let any: IpAddr = if dialled.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };
-        client.bind(&SocketAddr::new(any, 40_000).into())?;
-        client.connect(&dialled.into())?;
-        let mut said = String::new();
-        TcpStream::from(client).read_to_string(&mut said)?;
-        answers.push(said);
-    }
-    serving.join().unwrap()?;
-    Ok(answers)
 }

@@ -6,6 +6,8 @@ mod dns;
 mod drain;
 mod harness;
 mod hook;
+#[cfg(target_os = "linux")]
+mod other_ports;
 mod relay;
 mod tls;
 mod web;
