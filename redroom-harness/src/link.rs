@@ -231,3 +231,20 @@ impl Shared {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slot_that_cannot_see_other_ports_says_why() {
+        let mut listeners = redroom_sidecar::Listeners::default();
+        listeners.http.push(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let sidecar = AbortOnDropHandle::new(tokio::spawn(redroom_sidecar::serve(listeners, near)));
+        let link = Link::open(Box::new(far), Arc::new(|_| {})).await.unwrap();
+        let why = link.other_ports_unseen().expect("nothing is redirected here");
+        assert!(why.contains("nft_tproxy"), "{why}");
+        drop(sidecar);
+    }
+}

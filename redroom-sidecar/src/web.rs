@@ -15,6 +15,9 @@ use crate::witness::{Pulse, Witness};
 
 pub(crate) use visit::{answer, octets, search_head};
 
+/// How long a request's head may take, however busily its client sends it.
+const HEAD_PATIENCE: Duration = Duration::from_secs(60);
+
 /// Which ports a connection came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ports {
@@ -35,9 +38,9 @@ impl Ports {
     }
 
     fn manner(self) -> Manner {
-        let silence = self.silence();
         let any_protocol = self == Ports::Other;
-        Manner { http2: true, half_close: true, head_patience: silence, silence: Some(silence), any_protocol }
+        let silence = Some(self.silence());
+        Manner { http2: true, half_close: true, head_patience: HEAD_PATIENCE, silence, any_protocol }
     }
 }
 

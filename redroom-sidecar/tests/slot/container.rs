@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -38,9 +39,9 @@ pub(crate) fn harness(sidecar: &mut Child) -> Harness {
     Harness::over(tokio::io::join(sidecar.stdout.take().unwrap(), sidecar.stdin.take().unwrap()))
 }
 
-/// Runs something as a process of the sidecar's namespace would.
+/// Runs something as a process of the sidecar's namespace would; never in this machine's own, where the sidecar may still be.
 pub(crate) async fn inside<T: Send + 'static>(sidecar: &Child, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let namespace = File::open(format!("/proc/{}/ns/net", sidecar.id().unwrap())).unwrap();
+    let namespace = namespace_of(sidecar).await;
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // A thread of its own: it never comes back from the namespace.
     std::thread::spawn(move || {
@@ -48,6 +49,22 @@ pub(crate) async fn inside<T: Send + 'static>(sidecar: &Child, work: impl FnOnce
         let _ = sender.send(work());
     });
     tokio::time::timeout(PATIENCE, receiver).await.expect("it takes too long").unwrap()
+}
+
+/// A program is started in this machine's namespace and moves out of it.
+async fn namespace_of(sidecar: &Child) -> File {
+    let open = |process: &str| File::open(format!("/proc/{process}/ns/net")).unwrap();
+    let number = |namespace: &File| namespace.metadata().unwrap().ino();
+    let own = number(&open("self"));
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let namespace = open(&sidecar.id().unwrap().to_string());
+        if number(&namespace) != own {
+            return namespace;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "the sidecar has no namespace of its own");
+        tokio::task::yield_now().await;
+    }
 }
 
 pub(crate) fn get(address: SocketAddr, host: &str) -> std::io::Result<String> {

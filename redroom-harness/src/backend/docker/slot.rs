@@ -112,7 +112,7 @@ fn container_body(image: String, session: &Session, spec: &SlotSpec) -> Containe
             network_mode: Some("none".to_owned()),
             auto_remove: Some(true),
             readonly_rootfs: Some(true),
-            // For routes and addresses, and for ports below 1024; given up by the sidecar when it has set up.
+            // For routes, addresses and redirection, and for ports below 1024; given up by the sidecar when it has set up.
             cap_add: Some(vec!["NET_ADMIN".to_owned(), "NET_BIND_SERVICE".to_owned()]),
             sysctls: Some(HashMap::from([
                 // The agent could take over the sidecar's ports with Docker's default of 0.
