@@ -26,6 +26,9 @@ pub enum NamespaceError {
     /// The kernel cannot be asked.
     #[error("the kernel's routing cannot be reached")]
     Unreachable(#[source] io::Error),
+    /// It is not a slot's: making every address local would take the network from whatever lives there.
+    #[error("this network namespace has a way out: it is not a slot's, and is left as it is")]
+    Inhabited,
     /// The kernel refused.
     #[error("the kernel refused to {step}; the slot needs CAP_NET_ADMIN in its network namespace")]
     Refused {
@@ -44,7 +47,18 @@ pub enum NamespaceError {
 }
 
 /// Makes every address local, IPv6 too if the kernel has it, and gives the loopback a global address of each family.
+///
+/// # Errors
+///
+/// Besides what the kernel refuses: [`NamespaceError::Inhabited`], before anything is changed, where there is a route that
+/// leaves the namespace.
 pub fn make_every_address_local() -> Result<(), NamespaceError> {
+    let routes = |file| std::fs::read_to_string(file).map_err(NamespaceError::Unreachable);
+    // A kernel without IPv6 has no such file.
+    let ipv6 = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
+    if leads_out(&routes("/proc/thread-self/net/route")?, &ipv6) {
+        return Err(NamespaceError::Inhabited);
+    }
     let mut netlink = Netlink::open().map_err(NamespaceError::Unreachable)?;
     let refused = |step| move |source| NamespaceError::Refused { step, source };
     netlink.raise_loopback().map_err(refused("raise the loopback"))?;
@@ -68,6 +82,14 @@ pub(crate) fn bring_other_ports(to: SocketAddr) -> Result<(), NamespaceError> {
     redirection::redirect(to, own).map_err(|source| NamespaceError::NoRedirection(what, source))
 }
 
+/// Whether one of the kernel's routes has another interface than the loopback. IPv4's list has a headline and names the
+/// interface first, IPv6's has none and names it last.
+fn leads_out(ipv4: &str, ipv6: &str) -> bool {
+    let first = ipv4.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    let last = ipv6.lines().filter_map(|line| line.split_whitespace().last());
+    first.chain(last).any(|interface| interface != "lo")
+}
+
 /// The kernel lists the loopback's own IPv6 address wherever it has one.
 fn has_ipv6() -> bool {
     std::fs::read("/proc/net/if_inet6").is_ok_and(|list| !list.is_empty())
@@ -79,4 +101,22 @@ pub fn give_up_capabilities() -> Result<(), NamespaceError> {
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
         .map_err(|error| NamespaceError::Capabilities(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADLINE: &str = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n";
+    const LOOPBACK: &str = "00000000000000000000000000000001 80 00000000000000000000000000000000 00 \
+                            00000000000000000000000000000000 00000000 00000002 00000000 80200001       lo\n";
+
+    #[test]
+    fn a_namespace_with_a_route_over_another_interface_is_no_slots() {
+        let ethernet = format!("{HEADLINE}eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n");
+        assert!(!leads_out(HEADLINE, LOOPBACK));
+        assert!(!leads_out(HEADLINE, ""));
+        assert!(leads_out(&ethernet, LOOPBACK));
+        assert!(leads_out(HEADLINE, &LOOPBACK.replace("      lo", "    eth0")));
+    }
 }
