@@ -53,12 +53,7 @@ pub enum NamespaceError {
 /// Besides what the kernel refuses: [`NamespaceError::Inhabited`], before anything is changed, where there is a route that
 /// leaves the namespace.
 pub fn make_every_address_local() -> Result<(), NamespaceError> {
-    let routes = |file| std::fs::read_to_string(file).map_err(NamespaceError::Unreachable);
-    // A kernel without IPv6 has no such file.
-    let ipv6 = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
-    if leads_out(&routes("/proc/thread-self/net/route")?, &ipv6) {
-        return Err(NamespaceError::Inhabited);
-    }
+    check_uninhabited()?;
     let mut netlink = Netlink::open().map_err(NamespaceError::Unreachable)?;
     let refused = |step| move |source| NamespaceError::Refused { step, source };
     netlink.raise_loopback().map_err(refused("raise the loopback"))?;
@@ -75,11 +70,19 @@ pub fn make_every_address_local() -> Result<(), NamespaceError> {
 }
 
 /// From now on, what nobody in this namespace listens for arrives at the transparent sockets that are bound to `to`: every
-/// connection and datagram of its family to a foreign address.
+/// connection and datagram of its family to a foreign address. In a namespace that leads somewhere, nothing is changed.
 pub(crate) fn bring_other_ports(to: SocketAddr) -> Result<(), NamespaceError> {
+    check_uninhabited()?;
     let own = if to.is_ipv6() { OWN[1] } else { OWN[0] };
     let what = if to.is_ipv6() { "IPv6 connections to other ports" } else { "IPv4 connections to other ports" };
     redirection::redirect(to, own).map_err(|source| NamespaceError::NoRedirection(what, source))
+}
+
+fn check_uninhabited() -> Result<(), NamespaceError> {
+    let ipv4 = std::fs::read_to_string("/proc/thread-self/net/route").map_err(NamespaceError::Unreachable)?;
+    // A kernel without IPv6 has no such file.
+    let ipv6 = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
+    if leads_out(&ipv4, &ipv6) { Err(NamespaceError::Inhabited) } else { Ok(()) }
 }
 
 /// Whether one of the kernel's routes has another interface than the loopback. IPv4's list has a headline and names the
