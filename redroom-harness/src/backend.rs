@@ -5,6 +5,7 @@
 //! what it gives back are bytes and exits. Everything that comes out of a sandbox is hostile.
 
 pub mod docker;
+pub(crate) mod jail;
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -343,6 +344,11 @@ pub struct CollectedEntry {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
+}
+
+/// What [`Sandbox::read_file`] says of a file that is too large.
+pub(crate) fn read_output_too_large(path: &str, size: u64, limit: u64) -> Error {
+    Error::redroom("read_output_too_large", format!("{path} has {size} bytes, more than the {limit} that are read"))
 }
 
 /// What a collected entry is.

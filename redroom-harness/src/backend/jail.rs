@@ -1,0 +1,5 @@
+//! The jail backend: Linux namespaces, no engine, nothing to install.
+
+#[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "its user is the backend that is being built")]
+pub(crate) mod tree;
