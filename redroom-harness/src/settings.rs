@@ -45,6 +45,7 @@ pub(crate) struct Settings {
 pub(crate) enum BackendChoice {
     Auto,
     Docker,
+    Jail,
 }
 
 /// What one run is to be, with every setting in its place.
@@ -132,9 +133,11 @@ impl BackendChoice {
         match text {
             "auto" => Ok(BackendChoice::Auto),
             "docker" => Ok(BackendChoice::Docker),
-            other => {
-                Err(Error::redroom("invalid_backend", format!("backend = {other:?}: write \"auto\" or \"docker\"")))
-            }
+            "jail" => Ok(BackendChoice::Jail),
+            other => Err(Error::redroom(
+                "invalid_backend",
+                format!("backend = {other:?}: write \"auto\", \"docker\" or \"jail\""),
+            )),
         }
     }
 }

@@ -1,5 +1,157 @@
 //! The jail backend: Linux namespaces, no engine, nothing to install.
+//!
+//! A slot is a network namespace that a keeper of ours holds, with the sidecar in this very process on sockets that were made in
+//! there; a sandbox is a process in namespaces of its own beside that network. Helpers are this executable, started again
+//! (`inside`); the root is planned here (`layout`), built in there; files go in and evidence comes out through descriptors (`tree`).
+//!
+//! Nothing here knows what is in a page, a secret or a model's answer.
 
-#[cfg(target_os = "linux")]
-#[allow(dead_code, reason = "its user is the backend that is being built")]
-pub(crate) mod tree;
+mod channel;
+mod exec;
+mod inside;
+mod layout;
+mod limits;
+mod protocol;
+mod refusal;
+mod sandbox;
+mod slot;
+mod sys;
+mod tree;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+pub(crate) use inside::live_if_asked;
+
+use self::layout::Machine;
+use self::sandbox::Resident;
+use self::slot::SessionSlots;
+use crate::backend::{Backend, BackendFacts, Base, OpenSlot, Program, ProgramFile, Progress, SlotSpec, Swept};
+use crate::error::{Error, Result};
+
+/// The most that a file of this machine may weigh to be read.
+const BASE_FILE_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// This machine's kernel as a backend.
+pub struct Jail {
+    why: String,
+    privileged: bool,
+    programs: Arc<Programs>,
+    sessions: Mutex<HashMap<String, SessionSlots>>,
+}
+
+impl Jail {
+    /// `why` says why this backend was chosen.
+    ///
+    /// # Errors
+    ///
+    /// `runtime_unsuitable` outside of a multi-thread runtime.
+    pub fn new(why: impl Into<String>) -> Result<Self> {
+        if Handle::current().runtime_flavor() != RuntimeFlavor::MultiThread {
+            let detail = "redroom needs a multi-thread runtime: write #[tokio::test(flavor = \"multi_thread\")]";
+            return Err(Error::redroom("runtime_unsuitable", detail));
+        }
+        allow_many_files();
+        Ok(Jail {
+            why: why.into(),
+            privileged: is_privileged(),
+            programs: Arc::default(),
+            sessions: Mutex::default(),
+        })
+    }
+}
+
+#[async_trait]
+impl Backend for Jail {
+    fn facts(&self) -> BackendFacts {
+        BackendFacts { name: "jail".to_owned(), isolated: true, why: self.why.clone() }
+    }
+
+    async fn prepare(&self, program: &Program, _progress: Progress<'_>) -> Result<Base> {
+        Ok(self.programs.keep(program))
+    }
+
+    async fn base_file(&self, _base: &Base, path: &str) -> Result<Option<Vec<u8>>> {
+        let Some(source) = layout::base_file(&Machine, path) else { return Ok(None) };
+        let mut content = Vec::new();
+        let read = File::open(&source).and_then(|file| file.take(BASE_FILE_LIMIT + 1).read_to_end(&mut content));
+        match read {
+            Ok(_) if content.len() as u64 > BASE_FILE_LIMIT => Err(Error::redroom(
+                "read_output_too_large",
+                format!("{source} has more than the {BASE_FILE_LIMIT} bytes that are read"),
+            )),
+            Ok(_) => Ok(Some(content)),
+            Err(error) => Err(Error::backend("read_failed", format!("cannot read {source}: {error}"))),
+        }
+    }
+
+    async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot> {
+        let session = {
+            let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            sessions.entry(spec.session.clone()).or_default().clone()
+        };
+        let resident = Resident::of_slot(spec.number, self.privileged);
+        slot::open(&spec, resident, self.programs.clone(), &session).await
+    }
+
+    /// Nothing of a jail outlives the process that made it.
+    async fn sweep(&self) -> Result<Swept> {
+        Ok(Swept::default())
+    }
+
+    async fn end_session(&self, session: &str) -> Result<()> {
+        let slots = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+        if let Some(slots) = slots {
+            slots.end().await;
+        }
+        Ok(())
+    }
+}
+
+/// The agents' programs, by what sandboxes start from.
+#[derive(Debug, Default)]
+struct Programs(Mutex<HashMap<Base, Vec<ProgramFile>>>);
+
+impl Programs {
+    fn keep(&self, program: &Program) -> Base {
+        let base = Base(format!("{} {}", program.name, program.version));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(base.clone(), program.files.clone());
+        base
+    }
+
+    fn of(&self, base: &Base) -> Vec<ProgramFile> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(base).cloned().unwrap_or_default()
+    }
+}
+
+/// Whether this process may make namespaces as it is, and be anybody in them. Being root is not enough: a container's root may not.
+fn is_privileged() -> bool {
+    let needed = CapabilitySet::SYS_ADMIN
+        | CapabilitySet::NET_ADMIN
+        | CapabilitySet::NET_BIND_SERVICE
+        | CapabilitySet::SETUID
+        | CapabilitySet::SETGID
+        | CapabilitySet::SETPCAP
+        | CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::FOWNER;
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
+}
+
+/// The sidecars of all slots are in this process, with hundreds of connections each: more than the usual soft limit.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+        if let Err(error) = raised {
+            tracing::warn!(%error, "the limit on open files could not be raised; many connections at once may fail");
+        }
+    }
+}

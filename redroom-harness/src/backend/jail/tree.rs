@@ -81,7 +81,7 @@ struct Place<'a> {
 }
 
 impl Roots {
-    /// Trees by their absolute, normal paths. A tree inside another one's path is a tree of its own.
+    /// Trees by their absolute, normal paths; the root's is empty. A tree inside another one's path is a tree of its own.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Roots {
         owners: Owners,
     ) -> crate::error::Result<Self> {
         let trees = trees.into_iter().map(|(prefix, folder)| {
-            if is_normal(&prefix) {
+            if prefix.is_empty() || is_normal(&prefix) {
                 Ok(Tree { prefix, folder })
             } else {
                 Err(invalid(&prefix, "it must be absolute and normal"))

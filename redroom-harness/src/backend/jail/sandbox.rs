@@ -1,0 +1,293 @@
+//! A sandbox: made step by step with its helper, filled before it goes, emptied when its first process is dead.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use rustix::io::Errno;
+use rustix::process::{Signal, pidfd_send_signal};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::task::block_in_place;
+use tokio::time::timeout;
+
+use super::channel::{Channel, in_memory};
+use super::exec::Commands;
+use super::layout::{self, FIXED, Inhabitant, Layout, Machine};
+use super::limits::Limiter;
+use super::protocol::{FromSandbox, Spec, ToSandbox};
+use super::refusal;
+use super::sys::watched;
+use super::tree::{self, Owners, Roots};
+use crate::backend::{
+    AGENT_UID, Exec, ExecEnd, Fate, PlacedKind, ProgramFile, Sandbox, SandboxLimits, SandboxSpec, Sink, Visitor,
+};
+use crate::error::{Error, Result};
+
+/// How long the making of a sandbox may take, and its end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What the agent's trees may hold beside what is planted: as a share of the memory, at least so much, and so many files.
+const ROOM_SHARE: u64 = 2;
+const LEAST_ROOM: u64 = 64 << 20;
+const FILES: u64 = 500_000;
+/// The user of the first slot's jail: in a range that systems give to nobody.
+const FIRST_USER: u32 = 1_900_000_000;
+
+/// Who lives in a slot's sandboxes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Resident {
+    /// A user that nobody else is: this process may be anybody.
+    Given(u32),
+    /// The user of this process, by another name.
+    Own,
+}
+
+impl Resident {
+    pub(super) fn of_slot(number: u32, privileged: bool) -> Self {
+        if privileged { Resident::Given(FIRST_USER + number) } else { Resident::Own }
+    }
+
+    pub(super) fn is_privileged(self) -> bool {
+        matches!(self, Resident::Given(_))
+    }
+
+    fn owners(self) -> Owners {
+        match self {
+            Resident::Given(agent) => Owners::Given { agent },
+            Resident::Own => Owners::own(),
+        }
+    }
+}
+
+/// A live sandbox.
+pub(super) struct JailSandbox {
+    commands: Commands,
+    processes: Processes,
+    trees: Mutex<Option<Trees>>,
+    limiter: Limiter,
+}
+
+/// What it holds, seen from here.
+#[derive(Clone)]
+struct Trees {
+    /// What the agent can write to.
+    own: Arc<Roots>,
+    /// Everything, as long as it lives.
+    all: Arc<Roots>,
+}
+
+/// The processes of ours that a sandbox hangs on.
+#[derive(Debug)]
+pub(super) struct Processes {
+    helper: Process,
+    first: Process,
+}
+
+/// A descriptor of a process: no other can be meant by it. The process ends with this value.
+#[derive(Debug)]
+struct Process(AsyncFd<OwnedFd>);
+
+/// Makes a sandbox with the helper at the other end.
+pub(super) async fn open(
+    resident: Resident,
+    socket: OwnedFd,
+    program: &[ProgramFile],
+    spec: SandboxSpec,
+) -> Result<JailSandbox> {
+    let limiter = Limiter::prepare(&spec.limits, &spec.run);
+    let made = match timeout(PATIENCE, make(resident, socket, program, spec, &limiter)).await {
+        Ok(made) => made,
+        Err(_) => Err(failed("make a sandbox", &io::ErrorKind::TimedOut.into())),
+    };
+    match made {
+        Ok((commands, processes, trees)) => {
+            Ok(JailSandbox { commands, processes, trees: Mutex::new(Some(trees)), limiter })
+        }
+        Err(error) => {
+            limiter.close();
+            Err(error)
+        }
+    }
+}
+
+async fn make(
+    resident: Resident,
+    socket: OwnedFd,
+    program: &[ProgramFile],
+    spec: SandboxSpec,
+    limiter: &Limiter,
+) -> Result<(Commands, Processes, Trees)> {
+    let making = |error: io::Error| failed("make a sandbox", &error);
+    let channel = Channel::new(socket).map_err(making)?;
+    let id = match resident {
+        Resident::Given(user) => user,
+        Resident::Own => AGENT_UID,
+    };
+    let inhabitant = Inhabitant { id, alone: !resident.is_privileged(), program };
+    let planned = layout::plan(&Machine, inhabitant, spec.entries)?;
+
+    let (FromSandbox::Helper { pid }, [helper]) = next(&channel).await? else { return Err(out_of_order()) };
+    let helper = Process(watched(helper, Interest::READABLE).map_err(making)?);
+    limiter.admit(pid).map_err(|errno| failed("limit a sandbox", &errno.into()))?;
+    let order = in_memory(&Spec {
+        user: resident.is_privileged().then_some(id),
+        limits: limiter.rlimits(),
+        room: room(&spec.limits, &planned),
+        files: FILES,
+        steps: planned.steps.clone(),
+    });
+    let order = order.map_err(making)?;
+    channel.send(&ToSandbox::Make, &[order.as_fd()]).await.map_err(making)?;
+    let (FromSandbox::First, [first]) = next(&channel).await? else { return Err(out_of_order()) };
+    let first = Process(watched(first, Interest::READABLE).map_err(making)?);
+    let (FromSandbox::Built, [own, fixed]) = next(&channel).await? else { return Err(out_of_order()) };
+    let owners = resident.owners();
+    let trees = block_in_place(|| plant(planned, &own, fixed, owners))?;
+    channel.send(&ToSandbox::Go, &[]).await.map_err(making)?;
+    let (FromSandbox::Ready { lacking }, [root]) = next(&channel).await? else { return Err(out_of_order()) };
+    for what in lacking {
+        tracing::warn!("the jail has one layer less: {what}");
+    }
+    let all = Arc::new(Roots::new([(String::new(), root)], owners)?);
+    let processes = Processes { helper, first };
+    Ok((Commands::new(channel, spec.env), processes, Trees { own: Arc::new(trees), all }))
+}
+
+/// The next message, with as many descriptors as belong to it.
+async fn next<const N: usize>(channel: &Channel) -> Result<(FromSandbox, [OwnedFd; N])> {
+    let received = channel.receive().await.map_err(|error| failed("make a sandbox", &error))?;
+    match received {
+        Some((FromSandbox::Refused(refused), _)) => Err(refusal::refused(&refused)),
+        Some((message, fds)) => match fds.try_into() {
+            Ok(fds) => Ok((message, fds)),
+            Err(_) => Err(out_of_order()),
+        },
+        None => Err(failed("make a sandbox", &io::ErrorKind::UnexpectedEof.into())),
+    }
+}
+
+/// What was planned, in its place; and the agent's trees.
+fn plant(planned: Layout, own: &OwnedFd, fixed: OwnedFd, owners: Owners) -> Result<Roots> {
+    let placing = |errno: Errno| failed("place files", &errno.into());
+    let opened = planned.trees.into_iter().map(|path| open_tree(own.as_fd(), &path).map(|folder| (path, folder)));
+    let trees = Roots::new(opened.collect::<Result<Vec<_>, _>>().map_err(placing)?, owners)?;
+    tree::plant(&trees, &planned.own)?;
+    tree::plant(&Roots::new([(FIXED.to_owned(), fixed)], owners)?, &planned.fixed)?;
+    Ok(trees)
+}
+
+/// A folder among the agent's trees, made if it is not there.
+fn open_tree(own: BorrowedFd<'_>, path: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut folder = openat(own, ".", flags, Mode::empty())?;
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        match mkdirat(&folder, part, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        folder = openat(&folder, part, flags, Mode::empty())?;
+    }
+    Ok(folder)
+}
+
+fn room(limits: &SandboxLimits, planned: &Layout) -> u64 {
+    let planted = planned.own.iter().map(|entry| match &entry.kind {
+        // Whole pages are taken.
+        PlacedKind::File(content) => content.len() as u64 + 4096,
+        PlacedKind::Folder => 4096,
+    });
+    (limits.memory / ROOM_SHARE).max(LEAST_ROOM) + planted.sum::<u64>()
+}
+
+#[async_trait]
+impl Sandbox for JailSandbox {
+    async fn exec(&self, exec: Exec, sink: &mut dyn Sink) -> Result<ExecEnd> {
+        self.commands.run(&self.processes, exec, sink).await
+    }
+
+    async fn read_file(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+        let Some(trees) = self.trees() else { return Ok(None) };
+        let roots = if trees.own.covers(path) { &trees.own } else { &trees.all };
+        block_in_place(|| tree::read_file(roots, path, limit))
+    }
+
+    async fn freeze(&self) -> Result<()> {
+        self.processes.end_first().await
+    }
+
+    async fn fate(&self) -> Result<Fate> {
+        let memory_exceeded = self.limiter.memory_exceeded();
+        let Some(exit_code) = self.commands.end_of_sandbox() else { return Ok(Fate::Alive { memory_exceeded }) };
+        let detail = match memory_exceeded {
+            true => "its first process ended after something in it was killed for memory".to_owned(),
+            false => "its first process ended".to_owned(),
+        };
+        Ok(Fate::Dead { exit_code, memory_exceeded, detail })
+    }
+
+    async fn collect(&self, roots: &[String], visitor: &mut dyn Visitor) -> Result<()> {
+        let Some(trees) = self.trees() else { return Ok(()) };
+        // On this very thread, for the visitor is borrowed.
+        block_in_place(|| tree::collect(&trees.own, roots, visitor))
+    }
+
+    async fn remove(&self) -> Result<()> {
+        self.processes.end().await?;
+        self.limiter.close();
+        // The memory that they are made of is free when the last descriptor is closed.
+        drop(self.trees.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Ok(())
+    }
+}
+
+impl JailSandbox {
+    fn trees(&self) -> Option<Trees> {
+        self.trees.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Processes {
+    /// Kills the first process and with it all others of the sandbox, and waits until they are gone.
+    pub(super) async fn end_first(&self) -> Result<()> {
+        self.first.end().await
+    }
+
+    async fn end(&self) -> Result<()> {
+        self.end_first().await?;
+        self.helper.end().await
+    }
+}
+
+impl Process {
+    async fn end(&self) -> Result<()> {
+        self.kill();
+        // Readable when it has ended; a first process ends after all others of its namespace.
+        match timeout(PATIENCE, self.0.readable()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(failed("wait for the end of a sandbox", &error)),
+            Err(_) => Err(failed("end a sandbox", &io::ErrorKind::TimedOut.into())),
+        }
+    }
+
+    /// One that has ended cannot be killed again.
+    fn kill(&self) {
+        let _ = pidfd_send_signal(self.0.get_ref(), Signal::KILL);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn failed(what: &str, error: &io::Error) -> Error {
+    Error::backend("sandbox_failed", format!("cannot {what}: {error}"))
+}
+
+fn out_of_order() -> Error {
+    Error::backend("sandbox_failed", "a sandbox's helper said what was not asked")
+}
