@@ -7,6 +7,8 @@
 pub mod docker;
 #[cfg(target_os = "linux")]
 pub mod jail;
+mod run_folder;
+mod session;
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -405,4 +407,6 @@ pub struct Swept {
     pub containers: Vec<String>,
     /// Images, by name.
     pub images: Vec<String>,
+    /// Control groups of jails, by name.
+    pub groups: Vec<String>,
 }

@@ -10,6 +10,7 @@ mod channel;
 mod exec;
 mod inside;
 mod layout;
+#[allow(dead_code, unused_imports, reason = "what is not used yet is about to be")]
 mod limits;
 mod protocol;
 mod refusal;
@@ -27,12 +28,16 @@ use async_trait::async_trait;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::spawn_blocking;
 
 pub(crate) use inside::live_if_asked;
 
 use self::layout::Machine;
+use self::limits::Hierarchies;
 use self::sandbox::Resident;
 use self::slot::SessionSlots;
+use crate::backend::run_folder::RunFolder;
+use crate::backend::session::{Session, SessionLocks};
 use crate::backend::{Backend, BackendFacts, Base, OpenSlot, Program, ProgramFile, Progress, SlotSpec, Swept};
 use crate::error::{Error, Result};
 
@@ -44,7 +49,8 @@ pub struct Jail {
     why: String,
     privileged: bool,
     programs: Arc<Programs>,
-    sessions: Mutex<HashMap<String, SessionSlots>>,
+    locks: SessionLocks,
+    sessions: Mutex<HashMap<String, (Session, SessionSlots)>>,
 }
 
 impl Jail {
@@ -63,8 +69,20 @@ impl Jail {
             why: why.into(),
             privileged: is_privileged(),
             programs: Arc::default(),
+            locks: SessionLocks::open(&RunFolder::open()?)?,
             sessions: Mutex::default(),
         })
+    }
+
+    /// The slots of a session, which is marked as live from its first one to its end.
+    fn session(&self, id: &str) -> Result<SessionSlots> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, slots)) = sessions.get(id) {
+            return Ok(slots.clone());
+        }
+        let slots = SessionSlots::default();
+        sessions.insert(id.to_owned(), (self.locks.hold(id)?, slots.clone()));
+        Ok(slots)
     }
 }
 
@@ -93,23 +111,25 @@ impl Backend for Jail {
     }
 
     async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot> {
-        let session = {
-            let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-            sessions.entry(spec.session.clone()).or_default().clone()
-        };
+        let session = self.session(&spec.session)?;
         let resident = Resident::of_slot(spec.number, self.privileged);
-        slot::open(&spec, resident, self.programs.clone(), &session).await
+        slot::open(spec, resident, self.programs.clone(), &session).await
     }
 
-    /// Nothing of a jail outlives the process that made it.
+    /// Nothing of a jail outlives the process that made it but its control groups.
     async fn sweep(&self) -> Result<Swept> {
-        Ok(Swept::default())
+        let locks = self.locks.clone();
+        let hierarchies = Hierarchies::of_this_process();
+        let sweep = spawn_blocking(move || limits::sweep(&hierarchies, |session| locks.lives(session)));
+        let groups = sweep.await.map_err(|error| Error::backend("sweep_failed", error.to_string()))?;
+        self.locks.tidy();
+        Ok(Swept { groups, ..Swept::default() })
     }
 
     async fn end_session(&self, session: &str) -> Result<()> {
         let slots = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
         if let Some(slots) = slots {
-            slots.end().await;
+            slots.1.end().await;
         }
         Ok(())
     }

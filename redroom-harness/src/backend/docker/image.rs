@@ -20,7 +20,7 @@ use tokio::task::spawn_blocking;
 use super::engine::{BUILD_DEADLINE, Engine, failed, unless, within};
 use super::known::{Known, digest};
 use super::labels::LABEL;
-use super::run_folder::RunFolder;
+use crate::backend::run_folder::RunFolder;
 use super::upload::{self, Access};
 use crate::backend::{Base, Program, ProgramFile, Progress};
 use crate::error::{Error, Result};

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::run_folder::RunFolder;
+use crate::backend::run_folder::RunFolder;
 
 const VALID_FOR: Duration = Duration::from_secs(600);
 /// A file of ours has a few entries.

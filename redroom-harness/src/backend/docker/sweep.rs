@@ -16,7 +16,7 @@ use super::container::remove;
 use super::engine::Engine;
 use super::labels::{LOCKS, ROLE, Role, SESSION, label_filter};
 use super::pack;
-use super::session::SessionLocks;
+use crate::backend::session::SessionLocks;
 use crate::backend::Swept;
 use crate::error::Result;
 

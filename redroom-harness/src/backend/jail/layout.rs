@@ -177,6 +177,14 @@ fn base(host: &dyn Host) -> Node {
     for (path, target) in [("/var/lock", "/run/lock"), ("/var/run", "/run"), ("/etc/mtab", "/proc/mounts")] {
         add(path, Node::Symlink(target.to_owned()));
     }
+    // Settings of this machine's: not the jail's.
+    if let Some(Node::Host { from, file: false, over }) = top.get_mut("usr")
+        && host.look("/usr/local") == Look::Folder
+        && host.look("/usr/local/etc") == Look::Folder
+    {
+        let settings = Children::from([("etc".to_owned(), Node::folder())]);
+        over.insert("local".to_owned(), Node::Host { from: format!("{from}/local"), file: false, over: settings });
+    }
     Node::Folder { mode: 0o755, children: top }
 }
 

@@ -2,13 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::{Pid, Signal, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::block_in_place;
@@ -17,22 +17,18 @@ use tokio::time::timeout;
 use super::channel::{Channel, in_memory};
 use super::exec::Commands;
 use super::layout::{self, FIXED, Inhabitant, Layout, Machine};
-use super::limits::Limiter;
+use super::limits::{Bounds, Exceeded, Limiter, Room, Watchdog};
 use super::protocol::{FromSandbox, Spec, ToSandbox};
 use super::refusal;
 use super::sys::watched;
 use super::tree::{self, Owners, Roots};
 use crate::backend::{
-    AGENT_UID, Exec, ExecEnd, Fate, PlacedKind, ProgramFile, Sandbox, SandboxLimits, SandboxSpec, Sink, Visitor,
+    AGENT_UID, Exec, ExecEnd, Fate, PlacedKind, ProgramFile, Sandbox, SandboxSpec, Sink, Visitor,
 };
 use crate::error::{Error, Result};
 
 /// How long the making of a sandbox may take, and its end.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What the agent's trees may hold beside what is planted: as a share of the memory, at least so much, and so many files.
-const ROOM_SHARE: u64 = 2;
-const LEAST_ROOM: u64 = 64 << 20;
-const FILES: u64 = 500_000;
 /// The user of the first slot's jail: in a range that systems give to nobody.
 const FIRST_USER: u32 = 1_900_000_000;
 
@@ -68,6 +64,9 @@ pub(super) struct JailSandbox {
     processes: Processes,
     trees: Mutex<Option<Trees>>,
     limiter: Limiter,
+    /// Looks after what the kernel does not.
+    _watchdog: Option<Watchdog>,
+    exceeded: Arc<OnceLock<Exceeded>>,
 }
 
 /// What it holds, seen from here.
@@ -93,23 +92,54 @@ struct Process(AsyncFd<OwnedFd>);
 /// Makes a sandbox with the helper at the other end.
 pub(super) async fn open(
     resident: Resident,
+    session: &str,
     socket: OwnedFd,
     program: &[ProgramFile],
     spec: SandboxSpec,
 ) -> Result<JailSandbox> {
-    let limiter = Limiter::prepare(&spec.limits, &spec.run);
+    let limiter = Limiter::prepare(&spec.limits, session, &spec.run)?;
     let made = match timeout(PATIENCE, make(resident, socket, program, spec, &limiter)).await {
         Ok(made) => made,
         Err(_) => Err(failed("make a sandbox", &io::ErrorKind::TimedOut.into())),
     };
     match made {
-        Ok((commands, processes, trees)) => {
-            Ok(JailSandbox { commands, processes, trees: Mutex::new(Some(trees)), limiter })
+        Ok(made) => {
+            let exceeded = Arc::new(OnceLock::new());
+            let watchdog = limiter.bounds().map(|bounds| made.watch(bounds, exceeded.clone()));
+            let Made { commands, processes, trees, .. } = made;
+            let trees = Mutex::new(Some(trees));
+            Ok(JailSandbox { commands, processes, trees, limiter, _watchdog: watchdog.transpose()?, exceeded })
         }
         Err(error) => {
-            limiter.close();
+            // Its processes have ended, or are about to.
+            if let Err(error) = block_in_place(|| limiter.close()) {
+                tracing::warn!(%error, "the next start will sweep it");
+            }
             Err(error)
         }
+    }
+}
+
+/// A sandbox that is ready.
+struct Made {
+    commands: Commands,
+    processes: Processes,
+    trees: Trees,
+    /// The file system that the agent's trees share.
+    own: OwnedFd,
+    helper: Pid,
+}
+
+impl Made {
+    fn watch(&self, bounds: Bounds, exceeded: Arc<OnceLock<Exceeded>>) -> Result<Watchdog> {
+        let failed = |error: io::Error| failed("watch a sandbox", &error);
+        let own = self.own.try_clone().map_err(failed)?;
+        let first = self.processes.first.0.get_ref().try_clone().map_err(failed)?;
+        Ok(Watchdog::start(self.helper, bounds, vec![own], move |what| {
+            // Before anybody can ask why it died.
+            let _ = exceeded.set(what);
+            let _ = pidfd_send_signal(&first, Signal::KILL);
+        }))
     }
 }
 
@@ -119,7 +149,7 @@ async fn make(
     program: &[ProgramFile],
     spec: SandboxSpec,
     limiter: &Limiter,
-) -> Result<(Commands, Processes, Trees)> {
+) -> Result<Made> {
     let making = |error: io::Error| failed("make a sandbox", &error);
     let channel = Channel::new(socket).map_err(making)?;
     let id = match resident {
@@ -131,12 +161,14 @@ async fn make(
 
     let (FromSandbox::Helper { pid }, [helper]) = next(&channel).await? else { return Err(out_of_order()) };
     let helper = Process(watched(helper, Interest::READABLE).map_err(making)?);
-    limiter.admit(pid).map_err(|errno| failed("limit a sandbox", &errno.into()))?;
+    let pid = Pid::from_raw(pid).ok_or_else(out_of_order)?;
+    limiter.admit(pid)?;
+    let room = Room::of(&spec.limits);
     let order = in_memory(&Spec {
         user: resident.is_privileged().then_some(id),
-        limits: limiter.rlimits(),
-        room: room(&spec.limits, &planned),
-        files: FILES,
+        limits: limiter.rlimits().values().to_vec(),
+        room: room.bytes + planted_bytes(&planned),
+        files: room.files + planned.own.len() as u64,
         steps: planned.steps.clone(),
     });
     let order = order.map_err(making)?;
@@ -153,7 +185,8 @@ async fn make(
     }
     let all = Arc::new(Roots::new([(String::new(), root)], owners)?);
     let processes = Processes { helper, first };
-    Ok((Commands::new(channel, spec.env), processes, Trees { own: Arc::new(trees), all }))
+    let trees = Trees { own: Arc::new(trees), all };
+    Ok(Made { commands: Commands::new(channel, environment(spec.env)), processes, trees, own, helper: pid })
 }
 
 /// The next message, with as many descriptors as belong to it.
@@ -193,13 +226,19 @@ fn open_tree(own: BorrowedFd<'_>, path: &str) -> rustix::io::Result<OwnedFd> {
     Ok(folder)
 }
 
-fn room(limits: &SandboxLimits, planned: &Layout) -> u64 {
-    let planted = planned.own.iter().map(|entry| match &entry.kind {
-        // Whole pages are taken.
+/// What is planted does not count: whole pages are taken.
+fn planted_bytes(planned: &Layout) -> u64 {
+    let each = planned.own.iter().map(|entry| match &entry.kind {
         PlacedKind::File(content) => content.len() as u64 + 4096,
         PlacedKind::Folder => 4096,
     });
-    (limits.memory / ROOM_SHARE).max(LEAST_ROOM) + planted.sum::<u64>()
+    each.sum()
+}
+
+/// Git reads the jail's own system settings, wherever this machine's git looks for some.
+fn environment(mut env: Vec<(String, String)>) -> Vec<(String, String)> {
+    env.push(("GIT_CONFIG_SYSTEM".to_owned(), "/etc/gitconfig".to_owned()));
+    env
 }
 
 #[async_trait]
@@ -219,11 +258,13 @@ impl Sandbox for JailSandbox {
     }
 
     async fn fate(&self) -> Result<Fate> {
-        let memory_exceeded = self.limiter.memory_exceeded();
+        let exceeded = self.exceeded.get();
+        let memory_exceeded = self.limiter.memory_exceeded() || matches!(exceeded, Some(Exceeded::Memory { .. }));
         let Some(exit_code) = self.commands.end_of_sandbox() else { return Ok(Fate::Alive { memory_exceeded }) };
-        let detail = match memory_exceeded {
-            true => "its first process ended after something in it was killed for memory".to_owned(),
-            false => "its first process ended".to_owned(),
+        let detail = match (exceeded, memory_exceeded) {
+            (Some(exceeded), _) => exceeded.to_string(),
+            (None, true) => "its first process ended after something in it was killed for memory".to_owned(),
+            (None, false) => "its first process ended".to_owned(),
         };
         Ok(Fate::Dead { exit_code, memory_exceeded, detail })
     }
@@ -236,7 +277,7 @@ impl Sandbox for JailSandbox {
 
     async fn remove(&self) -> Result<()> {
         self.processes.end().await?;
-        self.limiter.close();
+        block_in_place(|| self.limiter.close())?;
         // The memory that they are made of is free when the last descriptor is closed.
         drop(self.trees.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())

@@ -33,6 +33,7 @@ const LAST_WORDS: usize = 16 * 1024;
 /// A live slot.
 pub(super) struct JailSlot {
     keeper: Channel,
+    spec: SlotSpec,
     resident: Resident,
     programs: Arc<Programs>,
     words: Words,
@@ -58,7 +59,7 @@ impl SessionSlots {
 
 /// Opens a slot.
 pub(super) async fn open(
-    spec: &SlotSpec,
+    spec: SlotSpec,
     resident: Resident,
     programs: Arc<Programs>,
     session: &SessionSlots,
@@ -82,7 +83,7 @@ pub(super) async fn open(
         .map_err(|error| cannot("start a slot's sidecar", &error))?;
     tasks.spawn(session.tasks.track_future(keep(keeper, ending.clone())));
     tasks.close();
-    let slot = JailSlot { keeper: channel, resident, programs, words, ending, tasks };
+    let slot = JailSlot { keeper: channel, spec, resident, programs, words, ending, tasks };
     Ok(OpenSlot { slot: Box::new(slot), link: Box::new(near) })
 }
 
@@ -94,7 +95,7 @@ impl Slot for JailSlot {
         let asked = self.keeper.send(&ToKeeper::Sandbox, &[theirs.as_fd()]).await;
         drop(theirs);
         asked.map_err(|error| with_words(cannot("reach a slot's keeper", &error), &self.words))?;
-        match sandbox::open(self.resident, ours, &program, spec).await {
+        match sandbox::open(self.resident, &self.spec.session, ours, &program, spec).await {
             Ok(sandbox) => Ok(Box::new(sandbox)),
             Err(error) => Err(with_words(error, &self.words)),
         }

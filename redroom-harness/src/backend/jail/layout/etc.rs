@@ -79,6 +79,12 @@ pub(super) fn files(id: u32) -> Vec<(String, String)> {
                  nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
             ),
         ),
+        // An agent that commits needs a name, whatever its HOME is; and git must not stop at a tree of somebody else.
+        (
+            "gitconfig",
+            "[user]\n\tname = Dev\n\temail = dev@localhost\n[init]\n\tdefaultBranch = main\n[safe]\n\tdirectory = *\n"
+                .to_owned(),
+        ),
         ("group", format!("root:x:0:\nagent:x:{id}:\nnogroup:x:65534:\n")),
     ];
     files.map(|(name, content)| (format!("/etc/{name}"), content)).into()
