@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use redroom_sidecar::Listeners;
 use redroom_sidecar::namespace::{NamespaceError, make_every_address_local};
+use rustix::net::{AddressFamily, SocketType, ipproto, socket};
 use rustix::process::{WaitOptions, getegid, geteuid};
 
 use super::super::channel::{receive, send};
@@ -13,9 +14,8 @@ use super::super::sys::{Fork, Kernel, Linux, Namespaces, Refused, Step, close_fr
 use super::helper;
 use crate::backend::AGENT_UID;
 
-/// What a new network must have: the ports of the sidecar are out of everybody's reach, and the kernel answers no pings itself.
-const SETTINGS: [(&str, &str); 2] =
-    [("net/ipv4/ip_unprivileged_port_start", "1024"), ("net/ipv4/ping_group_range", "1\t0")];
+/// In a new network the agent cannot have the sidecar's ports.
+const FIRST_FREE_PORT: (&str, &str) = ("/proc/sys/net/ipv4/ip_unprivileged_port_start", "1024");
 
 /// Serves the harness until it goes away.
 pub(super) fn live() -> io::Result<()> {
@@ -62,11 +62,14 @@ fn open(kernel: &dyn Kernel, privileged: bool) -> Result<Vec<OwnedFd>, Refused> 
         kernel.write("/proc/self/gid_map", &format!("{AGENT_UID} {gid} 1")).step("gid_map")?;
     }
     make_every_address_local().map_err(network_refused)?;
-    for (name, wanted) in SETTINGS {
-        let found = std::fs::read_to_string(format!("/proc/sys/{name}")).step(name)?;
-        if found.trim() != wanted {
-            return Err(Refused::new(name, format!("it is {:?} in a new network, not {wanted:?}", found.trim())));
-        }
+    let (setting, wanted) = FIRST_FREE_PORT;
+    let found = std::fs::read_to_string(setting).step(setting)?;
+    if found.trim() != wanted {
+        return Err(Refused::new(setting, format!("it is {:?} in a new network, not {wanted}", found.trim())));
+    }
+    // The kernel would answer pings to any address, unseen by the sidecar. Which groups may ping cannot be read here.
+    if socket(AddressFamily::INET, SocketType::DGRAM, Some(ipproto::ICMP)).is_ok() {
+        return Err(Refused::new("ping_group_range", "everybody may ping in a new network"));
     }
     let listeners = Listeners::bind().map_err(|error| {
         let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
