@@ -85,7 +85,11 @@ impl Settings {
             limits,
             fake_domain: domain(&fake_domain)?,
             catch_all: suite.catch_all.or(file.catch_all).unwrap_or(false),
-            backend: BackendChoice::parse(backend.as_deref().unwrap_or("auto"))?,
+            backend: match BackendChoice::parse(backend.as_deref().unwrap_or("auto"))? {
+                // What must be there is not quietly replaced.
+                BackendChoice::Auto if environment.requires("docker") => BackendChoice::Docker,
+                choice => choice,
+            },
             ignored_without_backend: suite.ignored_without_backend,
             client: Client::new()?,
             environment,

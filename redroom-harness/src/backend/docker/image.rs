@@ -20,8 +20,8 @@ use tokio::task::spawn_blocking;
 use super::engine::{BUILD_DEADLINE, Engine, failed, unless, within};
 use super::known::{Known, digest};
 use super::labels::LABEL;
-use crate::backend::run_folder::RunFolder;
 use super::upload::{self, Access};
+use crate::backend::run_folder::RunFolder;
 use crate::backend::{Base, Program, ProgramFile, Progress};
 use crate::error::{Error, Result};
 

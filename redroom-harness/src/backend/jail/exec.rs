@@ -272,9 +272,7 @@ impl Streams {
 
     /// Reads what is left, so that a kill's last words are not lost. Bounded: a process that was left behind may print for ever.
     async fn drain(&mut self, relay: &mut Relay<'_>) {
-        let rest = async {
-            while self.are_open() && timeout(REST_SILENT, self.next(relay)).await.is_ok() {}
-        };
+        let rest = async { while self.are_open() && timeout(REST_SILENT, self.next(relay)).await.is_ok() {} };
         let _ = timeout(REST_AT_MOST, rest).await;
     }
 }

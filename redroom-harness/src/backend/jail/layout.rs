@@ -115,8 +115,7 @@ pub(super) fn plan(host: &dyn Host, inhabitant: Inhabitant<'_>, entries: Vec<Pla
 
 /// The path on this machine of a regular file that a jail holds before anything is placed.
 pub(super) fn base_file(host: &dyn Host, path: &str) -> Option<String> {
-    let mut planner =
-        Planner { host, root: base(host), fixed: Vec::new(), own: Vec::new(), trees: BTreeSet::new() };
+    let mut planner = Planner { host, root: base(host), fixed: Vec::new(), own: Vec::new(), trees: BTreeSet::new() };
     planner.find(path)
 }
 
@@ -222,6 +221,10 @@ impl Planner<'_> {
             return Err(invalid(&entry.path, "it must be absolute and normal"));
         }
         let path = entry.path.clone();
+        if entry.kind == PlacedKind::Folder {
+            // Named once more, perhaps with another mode.
+            self.own.retain(|earlier| earlier.path != path);
+        }
         match (&entry.kind, entry.owner) {
             (PlacedKind::Folder, Owner::Root) => {
                 let children = Children::new();
@@ -350,7 +353,7 @@ fn put(
     }
     let Some(new) = node.take() else { return Ok(Put::Placed) };
     match (children.get(*name), &new) {
-        (Some(Node::Own { .. }), _) => Ok(Put::InTree),
+        (Some(Node::Own { .. }), Node::Folder { .. } | Node::Own { .. }) => Ok(Put::InTree),
         // What stands may stay as it is.
         (Some(standing), Node::Folder { .. }) if standing.is_folder() => Ok(Put::Placed),
         (Some(Node::Folder { children, .. }), Node::Own { .. }) if children.is_empty() => {

@@ -22,9 +22,7 @@ use super::protocol::{FromSandbox, Spec, ToSandbox};
 use super::refusal;
 use super::sys::watched;
 use super::tree::{self, Owners, Roots};
-use crate::backend::{
-    AGENT_UID, Exec, ExecEnd, Fate, PlacedKind, ProgramFile, Sandbox, SandboxSpec, Sink, Visitor,
-};
+use crate::backend::{AGENT_UID, Exec, ExecEnd, Fate, PlacedKind, ProgramFile, Sandbox, SandboxSpec, Sink, Visitor};
 use crate::error::{Error, Result};
 
 /// How long the making of a sandbox may take, and its end.
@@ -125,17 +123,16 @@ struct Made {
     commands: Commands,
     processes: Processes,
     trees: Trees,
-    /// The file system that the agent's trees share.
-    own: OwnedFd,
     helper: Pid,
 }
 
 impl Made {
     fn watch(&self, bounds: Bounds, exceeded: Arc<OnceLock<Exceeded>>) -> Result<Watchdog> {
         let failed = |error: io::Error| failed("watch a sandbox", &error);
-        let own = self.own.try_clone().map_err(failed)?;
+        let trees = self.trees.own.folders().map(|folder| folder.try_clone_to_owned());
+        let trees = trees.collect::<io::Result<Vec<_>>>().map_err(failed)?;
         let first = self.processes.first.0.get_ref().try_clone().map_err(failed)?;
-        Ok(Watchdog::start(self.helper, bounds, vec![own], move |what| {
+        Ok(Watchdog::start(self.helper, bounds, trees, move |what| {
             // Before anybody can ask why it died.
             let _ = exceeded.set(what);
             let _ = pidfd_send_signal(&first, Signal::KILL);
@@ -186,7 +183,7 @@ async fn make(
     let all = Arc::new(Roots::new([(String::new(), root)], owners)?);
     let processes = Processes { helper, first };
     let trees = Trees { own: Arc::new(trees), all };
-    Ok(Made { commands: Commands::new(channel, environment(spec.env)), processes, trees, own, helper: pid })
+    Ok(Made { commands: Commands::new(channel, environment(spec.env)), processes, trees, helper: pid })
 }
 
 /// The next message, with as many descriptors as belong to it.

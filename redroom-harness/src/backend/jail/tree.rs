@@ -105,6 +105,11 @@ impl Roots {
         self.find(path).is_some()
     }
 
+    /// The trees' folders, for instance to ask how much they hold.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.trees.iter().map(|tree| tree.folder.as_fd())
+    }
+
     /// Where a path leads: into the tree with the longest prefix. `None` for a path in no tree, or one that is not normal.
     fn find<'a>(&'a self, path: &'a str) -> Option<Place<'a>> {
         if !is_normal(path) {

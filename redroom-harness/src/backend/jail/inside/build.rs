@@ -51,7 +51,8 @@ pub(super) fn stage(kernel: &dyn Kernel, spec: &Spec) -> Result<Staging, Refused
     }
     devices(kernel)?;
     processes(kernel)?;
-    for (at, data) in [(OWN, format!("mode=755,size={},nr_inodes={}", spec.room, spec.files)), (FIXED, FIXED_ROOM.into())]
+    for (at, data) in
+        [(OWN, format!("mode=755,size={},nr_inodes={}", spec.room, spec.files)), (FIXED, FIXED_ROOM.into())]
     {
         kernel.folder(at, 0o700).step("staging")?;
         kernel.mount("tmpfs", at, &data).step("tmpfs")?;

@@ -1,10 +1,10 @@
 //! The first process gives up every right, for itself and for all that it will ever start.
 
+use landlock::Access as _;
 use landlock::{
     ABI, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError,
     RulesetStatus, Scope, path_beneath_rules,
 };
-use landlock::Access as _;
 
 use super::super::layout::Step as Piece;
 use super::super::protocol::Spec;

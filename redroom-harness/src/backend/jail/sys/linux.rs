@@ -86,7 +86,9 @@ impl Kernel for Linux {
 
     fn write(&self, path: &str, content: &str) -> Result<(), Errno> {
         let file = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-        File::from(file).write_all(content.as_bytes()).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        File::from(file)
+            .write_all(content.as_bytes())
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 
     fn keep_mounts_to_itself(&self) -> Result<(), Errno> {

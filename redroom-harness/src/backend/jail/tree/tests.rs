@@ -136,7 +136,7 @@ fn the_longest_prefix_is_the_tree() {
     ] {
         assert_eq!(roots.covers(path), covered, "{path:?}");
     }
-    for prefix in ["workspace", "/", "/a/", "/a/../b", ""] {
+    for prefix in ["workspace", "/", "/a/", "/a/../b"] {
         let tree = (prefix.to_owned(), opened(home.path()));
         assert_eq!(Roots::new([tree], owners()).unwrap_err().code(), "invalid_path", "{prefix:?}");
     }
