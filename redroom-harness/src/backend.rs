@@ -62,7 +62,7 @@ async fn docker(why: &str) -> Result<Arc<dyn Backend>> {
 #[cfg(target_os = "linux")]
 async fn jail(why: &str) -> Result<Arc<dyn Backend>> {
     needs_init("jail_needs_init", "the processes of a jail are")?;
-    Ok(Arc::new(jail::Jail::new(why)?))
+    Ok(Arc::new(jail::Jail::open(why).await?))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -261,6 +261,11 @@ pub trait Sandbox: Send + Sync {
     /// When its time, the limit or a drop of the future ends it, all of the agent's processes are killed with it; when it ends by
     /// itself, what it left in the background goes on: a server that one turn started is there in the next.
     async fn exec(&self, exec: Exec, sink: &mut dyn Sink) -> Result<ExecEnd>;
+
+    /// What of the limits and layers is not enforced as a whole here, what is done instead, and why: a line each.
+    fn best_effort(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// A file's content; `None` where there is no regular file. An error with the code `read_output_too_large` past `limit`
     /// bytes. Links are not followed.

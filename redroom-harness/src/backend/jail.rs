@@ -34,12 +34,17 @@ pub(crate) use inside::live_if_asked;
 
 use self::layout::Machine;
 use self::limits::Hierarchies;
+use self::refusal::{StepFailure, ThisSystem};
 use self::sandbox::Resident;
 use self::slot::SessionSlots;
+use self::sys::Refused;
 use crate::backend::run_folder::RunFolder;
 use crate::backend::session::{Session, SessionLocks};
-use crate::backend::{Backend, BackendFacts, Base, OpenSlot, Program, ProgramFile, Progress, SlotSpec, Swept};
+use crate::backend::{
+    Backend, BackendFacts, Base, OpenSlot, Program, ProgramFile, Progress, SandboxLimits, SandboxSpec, SlotSpec, Swept,
+};
 use crate::error::{Error, Result};
+use crate::slot::MAX_PARALLEL;
 
 /// The most that a file of this machine may weigh to be read.
 const BASE_FILE_LIMIT: u64 = 16 * 1024 * 1024;
@@ -54,12 +59,26 @@ pub struct Jail {
 }
 
 impl Jail {
-    /// `why` says why this backend was chosen.
+    /// Makes a jail and takes it down again, so that whatever this system refuses is known before anything depends on it. `why` says
+    /// why this backend was chosen.
     ///
     /// # Errors
     ///
-    /// `runtime_unsuitable` outside of a multi-thread runtime.
-    pub fn new(why: impl Into<String>) -> Result<Self> {
+    /// `jail_unavailable` with the step that was refused and what to do; `runtime_unsuitable` outside of a multi-thread runtime.
+    pub async fn open(why: impl Into<String>) -> Result<Self> {
+        let jail = Self::unproved(why)?;
+        let session = uuid::Uuid::new_v4().to_string();
+        let base = jail.programs.keep(&Program::default());
+        // Of no slot that there can be: nobody else has its user.
+        let opened = jail.open_slot(SlotSpec { session: session.clone(), number: MAX_PARALLEL }).await?;
+        let limits = SandboxLimits { cpus: 1.0, memory: 64 << 20, pids: 16, file_size: 1 << 20, open_files: 64 };
+        let spec = SandboxSpec { run: session.clone(), base, limits, env: Vec::new(), entries: Vec::new() };
+        let made = async { opened.slot.open_sandbox(spec).await?.remove().await }.await;
+        jail.end_session(&session).await?;
+        made.map(|()| jail)
+    }
+
+    fn unproved(why: impl Into<String>) -> Result<Self> {
         if Handle::current().runtime_flavor() != RuntimeFlavor::MultiThread {
             let detail = "redroom needs a multi-thread runtime: write #[tokio::test(flavor = \"multi_thread\")]";
             return Err(Error::redroom("runtime_unsuitable", detail));
@@ -149,6 +168,13 @@ impl Programs {
     fn of(&self, base: &Base) -> Vec<ProgramFile> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(base).cloned().unwrap_or_default()
     }
+}
+
+/// Why a step was refused, and what can be done.
+fn explained(refused: &Refused, resident: Resident) -> Error {
+    let Refused { step, errno, detail } = refused;
+    let failure = StepFailure { step, errno: *errno, detail, privileged: resident.is_privileged() };
+    refusal::refused(failure, &ThisSystem)
 }
 
 /// Whether this process may make namespaces as it is, and be anybody in them. Being root is not enough: a container's root may not.

@@ -55,10 +55,7 @@ pub(super) enum FromSandbox {
     /// The trees to plant into come along: the agent's, and root's.
     Built,
     /// Commands can be run; the root comes along.
-    Ready {
-        /// What could not be had, for the user.
-        lacking: Vec<String>,
-    },
+    Ready(Landlock),
     /// A step was refused.
     Refused(Refused),
     /// A command could not be started: the error's number.
@@ -67,6 +64,17 @@ pub(super) enum FromSandbox {
     Exited(u64, i32),
     /// The first process has ended, in the same form.
     Ended(i32),
+}
+
+/// How much of the second layer this kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Landlock {
+    /// All that is asked for.
+    Full,
+    /// A part of it.
+    Part,
+    /// None.
+    Lacking,
 }
 
 /// What a sandbox is made of.

@@ -16,10 +16,11 @@ use tokio::time::timeout;
 
 use super::channel::{Channel, in_memory};
 use super::exec::Commands;
+use super::explained;
 use super::layout::{self, FIXED, Inhabitant, Layout, Machine};
 use super::limits::{Bounds, Exceeded, Limiter, Room, Watchdog};
-use super::protocol::{FromSandbox, Spec, ToSandbox};
-use super::refusal;
+use super::protocol::{FromSandbox, Landlock, Spec, ToSandbox};
+use super::refusal::{ThisSystem, without_landlock};
 use super::sys::watched;
 use super::tree::{self, Owners, Roots};
 use crate::backend::{AGENT_UID, Exec, ExecEnd, Fate, PlacedKind, ProgramFile, Sandbox, SandboxSpec, Sink, Visitor};
@@ -65,6 +66,7 @@ pub(super) struct JailSandbox {
     /// Looks after what the kernel does not.
     _watchdog: Option<Watchdog>,
     exceeded: Arc<OnceLock<Exceeded>>,
+    landlock: Landlock,
 }
 
 /// What it holds, seen from here.
@@ -104,9 +106,17 @@ pub(super) async fn open(
         Ok(made) => {
             let exceeded = Arc::new(OnceLock::new());
             let watchdog = limiter.bounds().map(|bounds| made.watch(bounds, exceeded.clone()));
-            let Made { commands, processes, trees, .. } = made;
+            let Made { commands, processes, trees, landlock, .. } = made;
             let trees = Mutex::new(Some(trees));
-            Ok(JailSandbox { commands, processes, trees, limiter, _watchdog: watchdog.transpose()?, exceeded })
+            Ok(JailSandbox {
+                commands,
+                processes,
+                trees,
+                limiter,
+                _watchdog: watchdog.transpose()?,
+                exceeded,
+                landlock,
+            })
         }
         Err(error) => {
             // Its processes have ended, or are about to.
@@ -124,6 +134,7 @@ struct Made {
     processes: Processes,
     trees: Trees,
     helper: Pid,
+    landlock: Landlock,
 }
 
 impl Made {
@@ -156,7 +167,7 @@ async fn make(
     let inhabitant = Inhabitant { id, alone: !resident.is_privileged(), program };
     let planned = layout::plan(&Machine, inhabitant, spec.entries)?;
 
-    let (FromSandbox::Helper { pid }, [helper]) = next(&channel).await? else { return Err(out_of_order()) };
+    let (FromSandbox::Helper { pid }, [helper]) = next(&channel, resident).await? else { return Err(out_of_order()) };
     let helper = Process(watched(helper, Interest::READABLE).map_err(making)?);
     let pid = Pid::from_raw(pid).ok_or_else(out_of_order)?;
     limiter.admit(pid)?;
@@ -170,27 +181,24 @@ async fn make(
     });
     let order = order.map_err(making)?;
     channel.send(&ToSandbox::Make, &[order.as_fd()]).await.map_err(making)?;
-    let (FromSandbox::First, [first]) = next(&channel).await? else { return Err(out_of_order()) };
+    let (FromSandbox::First, [first]) = next(&channel, resident).await? else { return Err(out_of_order()) };
     let first = Process(watched(first, Interest::READABLE).map_err(making)?);
-    let (FromSandbox::Built, [own, fixed]) = next(&channel).await? else { return Err(out_of_order()) };
+    let (FromSandbox::Built, [own, fixed]) = next(&channel, resident).await? else { return Err(out_of_order()) };
     let owners = resident.owners();
     let trees = block_in_place(|| plant(planned, &own, fixed, owners))?;
     channel.send(&ToSandbox::Go, &[]).await.map_err(making)?;
-    let (FromSandbox::Ready { lacking }, [root]) = next(&channel).await? else { return Err(out_of_order()) };
-    for what in lacking {
-        tracing::warn!("the jail has one layer less: {what}");
-    }
+    let (FromSandbox::Ready(landlock), [root]) = next(&channel, resident).await? else { return Err(out_of_order()) };
     let all = Arc::new(Roots::new([(String::new(), root)], owners)?);
     let processes = Processes { helper, first };
     let trees = Trees { own: Arc::new(trees), all };
-    Ok(Made { commands: Commands::new(channel, environment(spec.env)), processes, trees, helper: pid })
+    Ok(Made { commands: Commands::new(channel, environment(spec.env)), processes, trees, helper: pid, landlock })
 }
 
 /// The next message, with as many descriptors as belong to it.
-async fn next<const N: usize>(channel: &Channel) -> Result<(FromSandbox, [OwnedFd; N])> {
+async fn next<const N: usize>(channel: &Channel, resident: Resident) -> Result<(FromSandbox, [OwnedFd; N])> {
     let received = channel.receive().await.map_err(|error| failed("make a sandbox", &error))?;
     match received {
-        Some((FromSandbox::Refused(refused), _)) => Err(refusal::refused(&refused)),
+        Some((FromSandbox::Refused(refused), _)) => Err(explained(&refused, resident)),
         Some((message, fds)) => match fds.try_into() {
             Ok(fds) => Ok((message, fds)),
             Err(_) => Err(out_of_order()),
@@ -248,6 +256,18 @@ impl Sandbox for JailSandbox {
         let Some(trees) = self.trees() else { return Ok(None) };
         let roots = if trees.own.covers(path) { &trees.own } else { &trees.all };
         block_in_place(|| tree::read_file(roots, path, limit))
+    }
+
+    fn best_effort(&self) -> Vec<String> {
+        let limits = self.limiter.best_effort().iter().map(ToString::to_string);
+        let landlock = match self.landlock {
+            Landlock::Full => None,
+            Landlock::Part => {
+                Some("this kernel's Landlock is too old to keep signals and abstract sockets in".to_owned())
+            }
+            Landlock::Lacking => Some(without_landlock(&ThisSystem)),
+        };
+        limits.chain(landlock).collect()
     }
 
     async fn freeze(&self) -> Result<()> {

@@ -20,7 +20,7 @@ use super::channel::{self, Channel};
 use super::inside::ARGUMENT;
 use super::protocol::{FromKeeper, ToKeeper};
 use super::sandbox::{self, Resident};
-use super::{Programs, refusal};
+use super::{Programs, explained};
 use crate::backend::{OpenSlot, Sandbox, SandboxSpec, Slot, SlotSpec};
 use crate::error::{By, Error, Result, chain};
 
@@ -71,7 +71,7 @@ pub(super) async fn open(
     if let Some(stderr) = keeper.stderr.take() {
         tasks.spawn(session.tasks.track_future(listen(stderr, words.clone())));
     }
-    let sockets = match timeout(PATIENCE, open_network(&channel, resident.is_privileged())).await {
+    let sockets = match timeout(PATIENCE, open_network(&channel, resident)).await {
         Ok(Ok(sockets)) => sockets,
         Ok(Err(error)) => return Err(with_words(error, &words)),
         Err(_) => return Err(with_words(cannot("open a slot", &io::ErrorKind::TimedOut.into()), &words)),
@@ -134,12 +134,12 @@ fn start_keeper() -> io::Result<(Child, Channel)> {
     Ok((keeper, Channel::new(ours)?))
 }
 
-async fn open_network(keeper: &Channel, privileged: bool) -> Result<Vec<OwnedFd>> {
+async fn open_network(keeper: &Channel, resident: Resident) -> Result<Vec<OwnedFd>> {
     let failed = |error: io::Error| cannot("reach a slot's keeper", &error);
-    keeper.send(&ToKeeper::Open { privileged }, &[]).await.map_err(failed)?;
+    keeper.send(&ToKeeper::Open { privileged: resident.is_privileged() }, &[]).await.map_err(failed)?;
     match keeper.receive().await.map_err(failed)? {
         Some((FromKeeper::Opened, sockets)) => Ok(sockets),
-        Some((FromKeeper::Refused(refused), _)) => Err(refusal::refused(&refused)),
+        Some((FromKeeper::Refused(refused), _)) => Err(explained(&refused, resident)),
         None => Err(Error::backend("slot_failed", "a slot's keeper ended")),
     }
 }

@@ -37,8 +37,8 @@ fn make(socket: BorrowedFd<'_>, spec: &Spec) -> Result<bool, Refused> {
     }
     build::finish(&Linux, spec, staging)?;
     let root = Linux.open_folder("/").step("open root")?;
-    let lacking = lockdown::lock(&Linux, spec)?;
-    send(socket, &FromSandbox::Ready { lacking }, &[root.as_fd()]).step("report")?;
+    let landlock = lockdown::lock(&Linux, spec)?;
+    send(socket, &FromSandbox::Ready(landlock), &[root.as_fd()]).step("report")?;
     Ok(true)
 }
 

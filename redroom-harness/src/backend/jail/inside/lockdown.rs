@@ -1,21 +1,20 @@
 //! The first process gives up every right, for itself and for all that it will ever start.
 
-use landlock::Access as _;
 use landlock::{
-    ABI, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetError,
-    RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+    RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 
 use super::super::layout::Step as Piece;
-use super::super::protocol::Spec;
+use super::super::protocol::{Landlock, Spec};
 use super::super::sys::{Kernel, Refused, Step};
 use super::filter;
 
 /// Newer ones refuse more; older kernels do what they can.
 const NEWEST: ABI = ABI::V6;
 
-/// Gives up everything. Gives what this kernel lacks for a second layer.
-pub(super) fn lock(kernel: &dyn Kernel, spec: &Spec) -> Result<Vec<String>, Refused> {
+/// Gives up everything. Tells how much of the second layer there is.
+pub(super) fn lock(kernel: &dyn Kernel, spec: &Spec) -> Result<Landlock, Refused> {
     for (resource, value) in &spec.limits {
         kernel.limit(*resource, *value).step("rlimit")?;
     }
@@ -28,13 +27,13 @@ pub(super) fn lock(kernel: &dyn Kernel, spec: &Spec) -> Result<Vec<String>, Refu
     kernel.drop_capabilities().step("capabilities")?;
     kernel.close_to_others().step("dumpable")?;
     rustix::thread::set_no_new_privs(true).step("no_new_privs")?;
-    let lacking = confine(&spec.steps).map_err(|error| Refused::new("landlock", error))?;
+    let landlock = confine(&spec.steps).map_err(|error| Refused::new("landlock", error))?;
     filter::apply().map_err(|error| Refused::new("seccomp", error))?;
-    Ok(lacking)
+    Ok(landlock)
 }
 
 /// A second layer under the mounts: nothing is written but the agent's own, and no signal and no abstract socket leads out.
-fn confine(pieces: &[Piece]) -> Result<Vec<String>, RulesetError> {
+fn confine(pieces: &[Piece]) -> Result<Landlock, RulesetError> {
     let own = pieces.iter().filter_map(|piece| match piece {
         Piece::Own { at, .. } => Some(at.as_str()),
         _ => None,
@@ -51,8 +50,8 @@ fn confine(pieces: &[Piece]) -> Result<Vec<String>, RulesetError> {
         .add_rules(path_beneath_rules(writable, AccessFs::from_all(NEWEST)))?
         .restrict_self()?;
     Ok(match status.ruleset {
-        RulesetStatus::FullyEnforced => Vec::new(),
-        RulesetStatus::PartiallyEnforced => vec!["landlock: this kernel enforces only a part of it".to_owned()],
-        RulesetStatus::NotEnforced => vec!["landlock: this kernel does not have it".to_owned()],
+        RulesetStatus::FullyEnforced => Landlock::Full,
+        RulesetStatus::PartiallyEnforced => Landlock::Part,
+        RulesetStatus::NotEnforced => Landlock::Lacking,
     })
 }
