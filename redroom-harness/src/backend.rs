@@ -5,6 +5,9 @@
 //! what it gives back are bytes and exits. Everything that comes out of a sandbox is hostile.
 
 pub mod docker;
+#[cfg(target_os = "linux")]
+pub mod jail;
+mod session;
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -27,27 +30,57 @@ pub const HOME: &str = "/home/agent";
 /// The agent's working folder in every sandbox.
 pub const WORKSPACE: &str = "/workspace";
 
-/// The backend that was asked for, once it has said that it can do the job.
+/// The backend that was asked for, once it has said that it can do the job. Nothing else takes its place but in `auto`, and nothing
+/// without isolation ever does.
 ///
 /// # Errors
 ///
-/// `docker_unavailable`, and `sidecar_unavailable` where the program did not call `redroom::init()`.
+/// `docker_unavailable`, `jail_unavailable`; `sidecar_unavailable` and `jail_needs_init` where the program did not call
+/// `redroom::init()`.
 pub(crate) async fn choose(choice: BackendChoice) -> Result<Arc<dyn Backend>> {
-    if !crate::init::was_called() {
-        return Err(Error::new(
-            By::Sidecar,
-            "sidecar_unavailable",
-            "a slot's sidecar is this program started again, and it would not know: call `redroom::init()` first thing in \
-             `main`, or let `redroom::main!()` write `main`",
-        ));
+    match choice {
+        BackendChoice::Docker => docker("asked for").await,
+        BackendChoice::Jail => jail("asked for").await,
+        BackendChoice::Auto => match docker("an engine answers").await {
+            Err(error) if error.code() == "docker_unavailable" => jail("no engine answers").await.map_err(|jail| {
+                let detail = format!("{}; and no engine can take its place: {}", jail.detail(), error.detail());
+                Error::new(jail.by(), jail.code().to_owned(), detail)
+            }),
+            docker => docker,
+        },
     }
+}
+
+async fn docker(why: &str) -> Result<Arc<dyn Backend>> {
+    needs_init("sidecar_unavailable", "a slot's sidecar is")?;
     // Also there after the file has been built anew under the running program.
     let executable = Path::new("/proc/self/exe");
-    let why = match choice {
-        BackendChoice::Docker => "asked for",
-        BackendChoice::Auto => "an engine answers",
-    };
     Ok(Arc::new(docker::Docker::connect(executable, why).await?))
+}
+
+#[cfg(target_os = "linux")]
+async fn jail(why: &str) -> Result<Arc<dyn Backend>> {
+    needs_init("jail_needs_init", "the processes of a jail are")?;
+    Ok(Arc::new(jail::Jail::open(why).await?))
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn jail(_: &str) -> Result<Arc<dyn Backend>> {
+    Err(Error::backend("jail_unavailable", "the jail needs Linux; start Docker, and redroom will use that"))
+}
+
+fn needs_init(code: &'static str, what: &str) -> Result<()> {
+    if crate::init::was_called() {
+        return Ok(());
+    }
+    Err(Error::new(
+        By::Sidecar,
+        code,
+        format!(
+            "{what} this program started again, and it would not know: call `redroom::init()` first thing in `main`, or let \
+             `redroom::main!()` write `main`"
+        ),
+    ))
 }
 
 /// What runs sandboxes.
@@ -228,6 +261,11 @@ pub trait Sandbox: Send + Sync {
     /// itself, what it left in the background goes on: a server that one turn started is there in the next.
     async fn exec(&self, exec: Exec, sink: &mut dyn Sink) -> Result<ExecEnd>;
 
+    /// What of the limits and layers is not enforced as a whole here, what is done instead, and why: a line each.
+    fn best_effort(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A file's content; `None` where there is no regular file. An error with the code `read_output_too_large` past `limit`
     /// bytes. Links are not followed.
     async fn read_file(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>>;
@@ -345,6 +383,11 @@ pub struct CollectedEntry {
     pub gid: u32,
 }
 
+/// What [`Sandbox::read_file`] says of a file that is too large.
+pub(crate) fn read_output_too_large(path: &str, size: u64, limit: u64) -> Error {
+    Error::redroom("read_output_too_large", format!("{path} has {size} bytes, more than the {limit} that are read"))
+}
+
 /// What a collected entry is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CollectedKind {
@@ -368,4 +411,6 @@ pub struct Swept {
     pub containers: Vec<String>,
     /// Images, by name.
     pub images: Vec<String>,
+    /// Control groups of jails, by name.
+    pub groups: Vec<String>,
 }

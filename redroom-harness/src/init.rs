@@ -13,6 +13,10 @@ pub fn init() {
         let code = redroom_sidecar::container_main();
         std::process::exit(if code == std::process::ExitCode::SUCCESS { 0 } else { 1 });
     }
+    #[cfg(target_os = "linux")]
+    if let Some(code) = crate::backend::jail::live_if_asked() {
+        std::process::exit(if code == std::process::ExitCode::SUCCESS { 0 } else { 1 });
+    }
     CALLED.store(true, Ordering::Relaxed);
 }
 

@@ -1,6 +1,6 @@
 //! The engine of redroom: suites, slots, backends, agents, evidence. Use it through the `redroom` crate.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod agent;
 pub mod backend;

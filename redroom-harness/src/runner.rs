@@ -37,12 +37,18 @@ struct Runner {
     /// Started by the first trial that runs; `None` once it has been stopped.
     redroom: tokio::sync::OnceCell<Result<Redroom>>,
     ignored_without_backend: bool,
-    required: bool,
+    required: Required,
     records: Mutex<Vec<TestRecord>>,
     junit: Option<std::path::PathBuf>,
     attack_timeout: Duration,
     /// Raised by a signal: the process ends with the signal's code as soon as everything is removed, and nothing else is told.
     interrupted: AtomicBool,
+}
+
+/// Backends that must be there.
+struct Required {
+    docker: bool,
+    jail: bool,
 }
 
 /// `main` of a suite: what `redroom::main!()` expands to. `manifest_dir` is the crate's folder when it was compiled.
@@ -88,7 +94,10 @@ fn run_attacks(
     let runner = Arc::new(Runner {
         handle: runtime.handle().clone(),
         ignored_without_backend: settings.ignored_without_backend,
-        required: settings.environment.requires("docker"),
+        required: Required {
+            docker: settings.environment.requires("docker"),
+            jail: settings.environment.requires("jail"),
+        },
         junit: settings.environment.junit.clone(),
         attack_timeout: settings.attack_timeout(),
         settings: Mutex::new(Some(settings)),
@@ -216,7 +225,12 @@ impl Runner {
     }
 
     fn may_be_ignored(&self, error: &Error) -> bool {
-        self.ignored_without_backend && !self.required && error.code() == "docker_unavailable"
+        let required = match error.code() {
+            "docker_unavailable" => self.required.docker,
+            "jail_unavailable" => self.required.jail,
+            _ => return false,
+        };
+        self.ignored_without_backend && !required
     }
 
     async fn stop(&self) {

@@ -45,6 +45,7 @@ pub(crate) struct Settings {
 pub(crate) enum BackendChoice {
     Auto,
     Docker,
+    Jail,
 }
 
 /// What one run is to be, with every setting in its place.
@@ -84,7 +85,11 @@ impl Settings {
             limits,
             fake_domain: domain(&fake_domain)?,
             catch_all: suite.catch_all.or(file.catch_all).unwrap_or(false),
-            backend: BackendChoice::parse(backend.as_deref().unwrap_or("auto"))?,
+            backend: match BackendChoice::parse(backend.as_deref().unwrap_or("auto"))? {
+                // What must be there is not quietly replaced.
+                BackendChoice::Auto if environment.requires("docker") => BackendChoice::Docker,
+                choice => choice,
+            },
             ignored_without_backend: suite.ignored_without_backend,
             client: Client::new()?,
             environment,
@@ -138,9 +143,11 @@ impl BackendChoice {
         match text {
             "auto" => Ok(BackendChoice::Auto),
             "docker" => Ok(BackendChoice::Docker),
-            other => {
-                Err(Error::redroom("invalid_backend", format!("backend = {other:?}: write \"auto\" or \"docker\"")))
-            }
+            "jail" => Ok(BackendChoice::Jail),
+            other => Err(Error::redroom(
+                "invalid_backend",
+                format!("backend = {other:?}: write \"auto\", \"docker\" or \"jail\""),
+            )),
         }
     }
 }

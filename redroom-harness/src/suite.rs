@@ -93,7 +93,7 @@ impl Suite {
         self
     }
 
-    /// `"docker"` or `"auto"`.
+    /// `"docker"`, `"jail"`, or `"auto"`: docker where an engine answers, else the jail.
     #[must_use]
     pub fn backend(mut self, backend: impl Into<String>) -> Self {
         self.backend = Some(backend.into());

@@ -1,6 +1,9 @@
 //! The real Claude Code end to end, with a script in the model's place: what it does is done by its own code, whatever the
 //! script asks for.
 
+#[path = "../both/mod.rs"]
+mod both;
+
 mod guards;
 mod hooks;
 mod inconclusive;
@@ -8,4 +11,14 @@ mod leaks;
 mod tools;
 mod upstream;
 
-redroom::main!(redroom::Suite::new().ignored_without_backend());
+fn main() -> std::process::ExitCode {
+    both::play(suite::play)
+}
+
+mod suite {
+    redroom::main!(redroom::Suite::new().ignored_without_backend());
+
+    pub(crate) fn play() -> std::process::ExitCode {
+        main()
+    }
+}

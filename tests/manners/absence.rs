@@ -10,7 +10,8 @@ const NOWHERE: (&str, &str) = ("DOCKER_HOST", "unix:///nonexistent");
 
 pub(crate) fn without_an_engine_attacks_fail_and_say_what_to_do() {
     let place = Place::new();
-    let ended = start(place.suite(&["moments"]).env(NOWHERE.0, NOWHERE.1)).end(PATIENCE);
+    let ended =
+        start(place.suite(&["moments"]).env("REDROOM_BACKEND", "docker").env(NOWHERE.0, NOWHERE.1)).end(PATIENCE);
     ended.expect(101, &["docker_unavailable", "DOCKER_HOST=unix:///nonexistent", "start Docker", "2 failed"]);
     assert!(ended.took < Duration::from_secs(15), "{:?}", ended.took);
 }
@@ -18,7 +19,7 @@ pub(crate) fn without_an_engine_attacks_fail_and_say_what_to_do() {
 pub(crate) fn without_an_engine_attacks_can_be_ignored_unless_it_is_required() {
     let place = Place::new();
     let mut suite = place.suite(&["moments"]);
-    suite.env(NOWHERE.0, NOWHERE.1).env(LENIENT, "1");
+    suite.env("REDROOM_BACKEND", "docker").env(NOWHERE.0, NOWHERE.1).env(LENIENT, "1");
     start(&mut suite).end(PATIENCE).expect(0, &["0 failed; 2 ignored", "docker_unavailable"]);
     start(suite.env("REDROOM_REQUIRE", "docker")).end(PATIENCE).expect(101, &["2 failed", "docker_unavailable"]);
 }
@@ -27,6 +28,11 @@ pub(crate) fn an_old_engine_is_refused_with_the_reason() {
     let place = Place::new();
     let socket = place.path("old.sock");
     engine::old_engine(&socket);
-    let ended = start(place.suite(&["moments::next"]).env("DOCKER_HOST", format!("unix://{}", socket.display())));
+    let ended = start(
+        place
+            .suite(&["moments::next"])
+            .env("REDROOM_BACKEND", "docker")
+            .env("DOCKER_HOST", format!("unix://{}", socket.display())),
+    );
     ended.end(PATIENCE).expect(101, &["docker_unavailable", "27.0.3", "28 or newer"]);
 }

@@ -1,6 +1,9 @@
 //! Sessions of their own, without the attribute: what depends on a suite's settings, or on two runs at once.
 //!
-//! Without an engine the trials are ignored, with the reason; `REDROOM_REQUIRE=docker` makes them fail instead.
+//! Without a backend its trials are ignored, with the reason; `REDROOM_REQUIRE=docker,jail` makes them fail instead.
+
+#[path = "../both/mod.rs"]
+mod both;
 
 mod catch_all;
 mod given_up;
@@ -14,7 +17,10 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use redroom::{Redroom, Run, RunOptions, Shell, Suite};
 
 fn main() -> ExitCode {
-    redroom::init();
+    both::play(play)
+}
+
+fn play() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each trial takes as many slots as it needs: one after the other.
     arguments.test_threads = Some(1);
@@ -32,7 +38,7 @@ where
         runtime.block_on(async {
             let redroom = match Redroom::start(suite().agent(Shell::new())).await {
                 Ok(redroom) => Arc::new(redroom),
-                Err(error) if error.code() == "docker_unavailable" && !required() => {
+                Err(error) if error.code().ends_with("_unavailable") && !required(error.code()) => {
                     return Ok(Completion::ignored_with(error.to_string()));
                 }
                 Err(error) => return Err(Failed::from(error.to_string())),
@@ -50,8 +56,9 @@ where
     })
 }
 
-fn required() -> bool {
-    std::env::var("REDROOM_REQUIRE").is_ok_and(|required| required.split(',').any(|backend| backend == "docker"))
+fn required(code: &str) -> bool {
+    let required = std::env::var("REDROOM_REQUIRE").unwrap_or_default();
+    required.split(',').any(|backend| code.strip_suffix("_unavailable") == Some(backend))
 }
 
 /// A run that has something to lose, and a page that says whose it is.

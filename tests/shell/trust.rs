@@ -24,6 +24,13 @@ fn asked(result: &RunResult) -> Vec<&str> {
     paths
 }
 
+/// The tools that fail, and the paths that are seen: all of them, but for one that the machine may not have.
+async fn expected(run: &Run) -> redroom::Result<(&'static str, Vec<&'static str>)> {
+    let lacks = crate::lacks(run, &["python3 -c 'import requests'"]).await?;
+    let seen = SEEN.into_iter().filter(|path| !(lacks && *path == "/requests")).collect();
+    Ok((if lacks { "requests\n" } else { "" }, seen))
+}
+
 fn pages() -> Vec<(&'static str, &'static str)> {
     vec![
         ("https://docs.redroom.test/curl", "1"),
@@ -36,17 +43,19 @@ fn pages() -> Vec<(&'static str, &'static str)> {
 
 #[redroom::attack(pages = pages())]
 async fn every_tool_trusts_the_authority(run: Run) -> redroom::Result<()> {
+    let (failing, seen) = expected(&run).await?;
     let turn = run.send(TOOLS).await?;
-    assert_eq!(turn.final_text, "", "{}", turn.stderr);
-    assert_eq!(asked(&*run.finish().await?), SEEN);
+    assert_eq!(turn.final_text, failing, "{}", turn.stderr);
+    assert_eq!(asked(&*run.finish().await?), seen);
     Ok(())
 }
 
 #[redroom::attack(pages = pages(), workspace = { "tools.sh": TOOLS })]
 async fn every_tool_trusts_the_authority_without_an_environment(run: Run) -> redroom::Result<()> {
+    let (failing, seen) = expected(&run).await?;
     let turn = run.send("env -i PATH=\"$PATH\" bash tools.sh").await?;
-    assert_eq!(turn.final_text, "", "{}", turn.stderr);
-    assert_eq!(asked(&*run.finish().await?), SEEN);
+    assert_eq!(turn.final_text, failing, "{}", turn.stderr);
+    assert_eq!(asked(&*run.finish().await?), seen);
     Ok(())
 }
 

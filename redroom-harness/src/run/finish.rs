@@ -135,6 +135,7 @@ impl Live {
             attack: self.name.clone(),
             agent: AgentFacts::new(self.agent.name(), self.agent.version(), self.agent.model()),
             backend: self.session.backend.facts(),
+            best_effort: self.sandbox.best_effort(),
             turns,
             transcript,
             tool_calls,

@@ -10,12 +10,12 @@ use crate::error::{Error, Result};
 ///
 /// | variable | meaning |
 /// | --- | --- |
-/// | `REDROOM_BACKEND` | `auto` or `docker` |
+/// | `REDROOM_BACKEND` | `auto`, `docker` or `jail` |
 /// | `REDROOM_PARALLEL` | how many runs may be live at once |
 /// | `REDROOM_OUT` | the folder that evidence is written to |
 /// | `REDROOM_JUNIT` | the file that a JUnit report is written to |
 /// | `REDROOM_CONFIG` | the settings file, in place of `redroom.toml` |
-/// | `REDROOM_REQUIRE` | backends that must be there: `docker` |
+/// | `REDROOM_REQUIRE` | backends that must be there: `docker`, `jail` |
 /// | `REDROOM_CLAUDE_CODE` | the program of Claude Code, in place of the one that would be fetched |
 /// | `ANTHROPIC_API_KEY` | the key of the model where no other is set; it stays in the harness |
 #[derive(Clone, Default)]

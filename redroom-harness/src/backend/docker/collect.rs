@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::engine::{Engine, failed, status};
 use super::untar::{Member, Members, What};
-use crate::backend::{CollectedEntry, CollectedKind, Visitor};
+use crate::backend::{CollectedEntry, CollectedKind, Visitor, read_output_too_large};
 use crate::error::{Error, Result};
 
 /// The most that is read of one root: sparse files come out as the zeros that they stand for.
@@ -46,7 +46,9 @@ pub(crate) async fn read_file(engine: &Engine, container: &str, path: &str, limi
     let reading = spawn_blocking(move || {
         let mut members = Members::new(&mut archive);
         let read = match members.next() {
-            Ok(Some(Member { what: What::File(size), .. })) if size > limit => Err(too_large(&owned, size, limit)),
+            Ok(Some(Member { what: What::File(size), .. })) if size > limit => {
+                Err(read_output_too_large(&owned, size, limit))
+            }
             Ok(Some(Member { what: What::File(_), .. })) => {
                 let mut content = Vec::new();
                 Ok(members.content().read_to_end(&mut content).map(|_| Some(content)))
@@ -226,10 +228,6 @@ impl Read for Download {
         self.current.advance(taken);
         Ok(taken)
     }
-}
-
-fn too_large(path: &str, size: u64, limit: u64) -> Error {
-    Error::redroom("read_output_too_large", format!("{path} has {size} bytes, more than the {limit} that are read"))
 }
 
 fn broken(path: &str, error: &io::Error) -> Error {

@@ -13,8 +13,8 @@ use super::engine::EngineFacts;
 use super::exec::Processes;
 use super::labels::{LOCKS, ROLE, RUN, Role, SESSION, SLOT, container_name, labels};
 use super::placement::{self, Placement};
-use super::session::Session;
 use super::{upload, waiter};
+use crate::backend::session::Session;
 use crate::backend::{Exec, ExecEnd, Fate, PlacedKind, Sandbox, SandboxLimits, SandboxSpec, Sink, Visitor, WORKSPACE};
 use crate::error::Result;
 

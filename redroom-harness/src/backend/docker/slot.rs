@@ -18,7 +18,7 @@ use super::known::Known;
 use super::labels::{LOCKS, ROLE, Role, SESSION, SLOT, container_name, labels};
 use super::pack::SidecarImage;
 use super::sandbox;
-use super::session::Session;
+use crate::backend::session::Session;
 use redroom_sidecar::namespace::OWN;
 
 use crate::backend::{OpenSlot, Sandbox, SandboxSpec, Slot, SlotSpec};

@@ -16,8 +16,8 @@ use super::container::remove;
 use super::engine::Engine;
 use super::labels::{LOCKS, ROLE, Role, SESSION, label_filter};
 use super::pack;
-use super::session::SessionLocks;
 use crate::backend::Swept;
+use crate::backend::session::SessionLocks;
 use crate::error::Result;
 
 /// How long a session from elsewhere may be without a running slot.

@@ -1,0 +1,203 @@
+//! The jail backend: Linux namespaces, no engine, nothing to install.
+//!
+//! A slot is a network namespace that a keeper of ours holds, with the sidecar in this very process on sockets that were made in
+//! there; a sandbox is a process in namespaces of its own beside that network. Helpers are this executable, started again
+//! (`inside`); the root is planned here (`layout`), built in there; files go in and evidence comes out through descriptors (`tree`).
+//!
+//! Nothing here knows what is in a page, a secret or a model's answer.
+
+mod channel;
+mod exec;
+mod inside;
+mod layout;
+#[allow(dead_code, unused_imports, reason = "what is not used yet is about to be")]
+mod limits;
+mod protocol;
+mod refusal;
+mod sandbox;
+mod slot;
+mod sys;
+mod tree;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::spawn_blocking;
+
+pub(crate) use inside::live_if_asked;
+
+use self::layout::Machine;
+use self::limits::Hierarchies;
+use self::refusal::{StepFailure, ThisSystem};
+use self::sandbox::Resident;
+use self::slot::SessionSlots;
+use self::sys::Refused;
+use crate::backend::session::{Session, SessionLocks};
+use crate::backend::{
+    Backend, BackendFacts, Base, OpenSlot, Program, ProgramFile, Progress, SandboxLimits, SandboxSpec, SlotSpec, Swept,
+};
+use crate::error::{Error, Result};
+use crate::run_folder::RunFolder;
+use crate::slot::MAX_PARALLEL;
+
+/// The most that a file of this machine may weigh to be read.
+const BASE_FILE_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// This machine's kernel as a backend.
+pub struct Jail {
+    why: String,
+    privileged: bool,
+    programs: Arc<Programs>,
+    locks: SessionLocks,
+    sessions: Mutex<HashMap<String, (Session, SessionSlots)>>,
+}
+
+impl Jail {
+    /// Makes a jail and takes it down again, so that whatever this system refuses is known before anything depends on it. `why` says
+    /// why this backend was chosen.
+    ///
+    /// # Errors
+    ///
+    /// `jail_unavailable` with the step that was refused and what to do; `runtime_unsuitable` outside of a multi-thread runtime.
+    pub async fn open(why: impl Into<String>) -> Result<Self> {
+        let jail = Self::unproved(why)?;
+        let session = uuid::Uuid::new_v4().to_string();
+        let base = jail.programs.keep(&Program::default());
+        // Of no slot that there can be: nobody else has its user.
+        let opened = jail.open_slot(SlotSpec { session: session.clone(), number: MAX_PARALLEL }).await?;
+        let limits = SandboxLimits { cpus: 1.0, memory: 64 << 20, pids: 16, file_size: 1 << 20, open_files: 64 };
+        let spec = SandboxSpec { run: session.clone(), base, limits, env: Vec::new(), entries: Vec::new() };
+        let made = async { opened.slot.open_sandbox(spec).await?.remove().await }.await;
+        jail.end_session(&session).await?;
+        made.map(|()| jail)
+    }
+
+    fn unproved(why: impl Into<String>) -> Result<Self> {
+        if Handle::current().runtime_flavor() != RuntimeFlavor::MultiThread {
+            let detail = "redroom needs a multi-thread runtime: write #[tokio::test(flavor = \"multi_thread\")]";
+            return Err(Error::redroom("runtime_unsuitable", detail));
+        }
+        allow_many_files();
+        Ok(Jail {
+            why: why.into(),
+            privileged: is_privileged(),
+            programs: Arc::default(),
+            locks: SessionLocks::open(&RunFolder::open()?)?,
+            sessions: Mutex::default(),
+        })
+    }
+
+    /// The slots of a session, which is marked as live from its first one to its end.
+    fn session(&self, id: &str) -> Result<SessionSlots> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, slots)) = sessions.get(id) {
+            return Ok(slots.clone());
+        }
+        let slots = SessionSlots::default();
+        sessions.insert(id.to_owned(), (self.locks.hold(id)?, slots.clone()));
+        Ok(slots)
+    }
+}
+
+#[async_trait]
+impl Backend for Jail {
+    fn facts(&self) -> BackendFacts {
+        BackendFacts { name: "jail".to_owned(), isolated: true, why: self.why.clone() }
+    }
+
+    async fn prepare(&self, program: &Program, _progress: Progress<'_>) -> Result<Base> {
+        Ok(self.programs.keep(program))
+    }
+
+    async fn base_file(&self, _base: &Base, path: &str) -> Result<Option<Vec<u8>>> {
+        let Some(source) = layout::base_file(&Machine, path) else { return Ok(None) };
+        let mut content = Vec::new();
+        let read = File::open(&source).and_then(|file| file.take(BASE_FILE_LIMIT + 1).read_to_end(&mut content));
+        match read {
+            Ok(_) if content.len() as u64 > BASE_FILE_LIMIT => Err(Error::redroom(
+                "read_output_too_large",
+                format!("{source} has more than the {BASE_FILE_LIMIT} bytes that are read"),
+            )),
+            Ok(_) => Ok(Some(content)),
+            Err(error) => Err(Error::backend("read_failed", format!("cannot read {source}: {error}"))),
+        }
+    }
+
+    async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot> {
+        let session = self.session(&spec.session)?;
+        let resident = Resident::of_slot(spec.number, self.privileged);
+        slot::open(spec, resident, self.programs.clone(), &session).await
+    }
+
+    /// Nothing of a jail outlives the process that made it but its control groups.
+    async fn sweep(&self) -> Result<Swept> {
+        let locks = self.locks.clone();
+        let hierarchies = Hierarchies::of_this_process();
+        let sweep = spawn_blocking(move || limits::sweep(&hierarchies, |session| locks.lives(session)));
+        let groups = sweep.await.map_err(|error| Error::backend("sweep_failed", error.to_string()))?;
+        self.locks.tidy();
+        Ok(Swept { groups, ..Swept::default() })
+    }
+
+    async fn end_session(&self, session: &str) -> Result<()> {
+        let slots = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+        if let Some(slots) = slots {
+            slots.1.end().await;
+        }
+        Ok(())
+    }
+}
+
+/// The agents' programs, by what sandboxes start from.
+#[derive(Debug, Default)]
+struct Programs(Mutex<HashMap<Base, Vec<ProgramFile>>>);
+
+impl Programs {
+    fn keep(&self, program: &Program) -> Base {
+        let base = Base(format!("{} {}", program.name, program.version));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(base.clone(), program.files.clone());
+        base
+    }
+
+    fn of(&self, base: &Base) -> Vec<ProgramFile> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(base).cloned().unwrap_or_default()
+    }
+}
+
+/// Why a step was refused, and what can be done.
+fn explained(refused: &Refused, resident: Resident) -> Error {
+    let Refused { step, errno, detail } = refused;
+    let failure = StepFailure { step, errno: *errno, detail, privileged: resident.is_privileged() };
+    refusal::refused(failure, &ThisSystem)
+}
+
+/// Whether this process may make namespaces as it is, and be anybody in them. Being root is not enough: a container's root may not.
+fn is_privileged() -> bool {
+    let needed = CapabilitySet::SYS_ADMIN
+        | CapabilitySet::NET_ADMIN
+        | CapabilitySet::NET_BIND_SERVICE
+        | CapabilitySet::SETUID
+        | CapabilitySet::SETGID
+        | CapabilitySet::SETPCAP
+        | CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::FOWNER;
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
+}
+
+/// The sidecars of all slots are in this process, with hundreds of connections each: more than the usual soft limit.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+        if let Err(error) = raised {
+            tracing::warn!(%error, "the limit on open files could not be raised; many connections at once may fail");
+        }
+    }
+}

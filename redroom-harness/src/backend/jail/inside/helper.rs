@@ -1,0 +1,63 @@
+//! A sandbox's helper: goes into new namespaces, starts the first process there, and tells how that ended.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, getpid, pidfd_open, waitpid};
+
+use super::super::channel::{from_memory, receive, send};
+use super::super::protocol::{FromSandbox, Spec, ToSandbox};
+use super::super::sys::{Fork, Kernel, Linux, Namespaces, Refused, Step, fork};
+use super::first;
+
+/// Does all of it, and ends the process.
+pub(super) fn live(socket: OwnedFd) -> ! {
+    let lived = serve(socket.as_fd());
+    let code = match lived {
+        Ok(()) => 0,
+        Err(refused) => {
+            // Where nobody listens any more, nobody wants to know.
+            let _ = send(socket.as_fd(), &FromSandbox::Refused(refused), &[]);
+            1
+        }
+    };
+    std::process::exit(code)
+}
+
+fn serve(socket: BorrowedFd<'_>) -> Result<(), Refused> {
+    Linux.die_with_parent().step("death signal")?;
+    tell(socket, getpid(), |pid| FromSandbox::Helper { pid: pid.as_raw_nonzero().get() })?;
+    let message = receive(socket).step("spec")?;
+    let Some((ToSandbox::Make, fds)) = message else { return Ok(()) };
+    let file = fds.into_iter().next().ok_or_else(|| Refused::new("spec", "there is none"))?;
+    let spec: Spec = from_memory(file).step("spec")?;
+    Linux.unshare(Namespaces::Sandbox).step("unshare sandbox")?;
+    match fork().step("fork")? {
+        Fork::Child => first::live(socket, spec),
+        Fork::Parent(first) => {
+            tell(socket, first, |_| FromSandbox::First)?;
+            let status = wait_for(first).step("wait")?;
+            send(socket, &FromSandbox::Ended(status), &[]).step("report")
+        }
+    }
+}
+
+fn tell(socket: BorrowedFd<'_>, pid: Pid, message: impl FnOnce(Pid) -> FromSandbox) -> Result<(), Refused> {
+    let descriptor = pidfd_open(pid, PidfdFlags::empty()).step("pidfd_open")?;
+    send(socket, &message(pid), &[descriptor.as_fd()]).step("report")
+}
+
+fn wait_for(pid: Pid) -> io::Result<i32> {
+    loop {
+        match waitpid(Some(pid), WaitOptions::empty()) {
+            Ok(Some((_, status))) => return Ok(code(status)),
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// How a process ended, as a shell tells it.
+pub(super) fn code(status: WaitStatus) -> i32 {
+    status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}

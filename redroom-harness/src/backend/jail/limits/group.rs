@@ -1,0 +1,245 @@
+//! One control group: made, filled with limits, given processes, emptied and removed.
+//!
+//! Its name says whose it is (`redroom-SESSION-NAME`), so that a sweep finds what a killed session left behind.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use uuid::Uuid;
+
+use super::OUR_PROCESSES;
+use super::hierarchy::{Controller, Hierarchies, Place, Version};
+use crate::backend::SandboxLimits;
+
+const PREFIX: &str = "redroom-";
+/// How time on processors is shared out, in microseconds.
+const PERIOD: u64 = 100_000;
+/// How long the processes of a group may take to end when they have been killed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A control group of ours. It stays when this is dropped: see [`remove`](Self::remove).
+#[derive(Debug)]
+pub(super) struct Group {
+    version: Version,
+    folder: PathBuf,
+    /// Its processes are ours alone, and none can be added to it while it dies.
+    pids: bool,
+}
+
+/// The name of a group; `None` if it would not be read again, or lead elsewhere.
+pub(super) fn name(session: &str, name: &str) -> Option<String> {
+    let session = Uuid::try_parse(session).ok()?;
+    let plain = |name: &str| {
+        !name.is_empty() && name.len() <= 100 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    plain(name).then(|| format!("{PREFIX}{}-{name}", session.hyphenated()))
+}
+
+/// The session that a group's name names.
+fn session(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let (session, name) = (rest.get(..36)?, rest.get(36..)?);
+    (Uuid::try_parse(session).is_ok() && name.starts_with('-')).then_some(session)
+}
+
+/// Removes the groups of sessions that do not live, with what is still in them. Gives their names.
+pub(crate) fn sweep(hierarchies: &Hierarchies, lives: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut swept = Vec::new();
+    for place in hierarchies.places() {
+        let names = fs::read_dir(&place.folder).into_iter().flatten().flatten();
+        for name in names.filter_map(|entry| entry.file_name().into_string().ok()) {
+            if session(&name).is_none_or(&lives) {
+                continue;
+            }
+            let group = Group { version: place.version, folder: place.folder.join(&name), pids: false };
+            match group.remove() {
+                Ok(()) if swept.contains(&name) => {}
+                Ok(()) => swept.push(name),
+                Err(why) => tracing::warn!(%why, "a control group of a dead session stays"),
+            }
+        }
+    }
+    swept
+}
+
+impl Group {
+    pub(super) fn create(place: &Place, name: &str) -> Result<Self, String> {
+        let folder = place.folder.join(name);
+        match fs::create_dir(&folder) {
+            Ok(()) => Ok(Group { version: place.version, folder, pids: false }),
+            Err(error) => Err(format!("{} cannot be made: {error}", folder.display())),
+        }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Sets a controller's limit. Gives why it does not hold in full.
+    pub(super) fn hold(&mut self, controller: Controller, limits: &SandboxLimits) -> Result<Option<String>, String> {
+        if self.version == Version::Two {
+            let above = self.folder.parent().unwrap_or(Path::new("/"));
+            put(&above.join("cgroup.subtree_control"), &format!("+{}", controller.word()))?;
+        }
+        match (controller, self.version) {
+            (Controller::Memory, Version::Two) => {
+                self.set("memory.max", limits.memory)?;
+                Ok(self.optional("memory.swap.max", 0))
+            }
+            (Controller::Memory, Version::One) => {
+                self.set("memory.limit_in_bytes", limits.memory)?;
+                Ok(self.optional("memory.memsw.limit_in_bytes", limits.memory))
+            }
+            (Controller::Pids, _) => {
+                self.set("pids.max", limits.pids.saturating_add(OUR_PROCESSES))?;
+                self.pids = true;
+                Ok(None)
+            }
+            (Controller::Cpu, Version::Two) => {
+                self.set("cpu.max", format!("{} {PERIOD}", quota(limits.cpus)))?;
+                Ok(None)
+            }
+            (Controller::Cpu, Version::One) => {
+                self.set("cpu.cfs_period_us", PERIOD)?;
+                self.set("cpu.cfs_quota_us", quota(limits.cpus))?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Moves a process in; what it starts from now on is in, too.
+    pub(super) fn admit(&self, pid: Pid) -> Result<(), String> {
+        self.set("cgroup.procs", pid.as_raw_pid())
+    }
+
+    /// How many processes were killed for memory.
+    pub(super) fn killed_for_memory(&self) -> u64 {
+        let file = match self.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
+        counter(&text, "oom_kill").unwrap_or(0)
+    }
+
+    /// Kills every process in it, those that are being started too. Whether it could.
+    pub(super) fn kill(&self) -> bool {
+        if self.version == Version::Two && self.set("cgroup.kill", 1).is_ok() {
+            return true;
+        }
+        if !self.pids {
+            return false;
+        }
+        // Nothing new can start, so one round is all of them.
+        if self.set("pids.max", 0).is_err() {
+            return false;
+        }
+        self.kill_each();
+        true
+    }
+
+    fn kill_each(&self) {
+        for pid in self.processes() {
+            // Once it is pinned, its number can pass to nobody else; if it is still in the group then, it is the one.
+            if let Ok(pinned) = pidfd_open(pid, PidfdFlags::empty())
+                && self.processes().contains(&pid)
+            {
+                // It may have ended by itself.
+                let _ = pidfd_send_signal(&pinned, Signal::KILL);
+            }
+        }
+    }
+
+    fn processes(&self) -> Vec<Pid> {
+        let text = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
+    }
+
+    /// Removes it; what is still in it is killed. Blocks for as long as that takes, at most five seconds.
+    pub(super) fn remove(&self) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match fs::remove_dir(&self.folder) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) && Instant::now() < deadline => {
+                    if !self.kill() {
+                        self.kill_each();
+                    }
+                    // The kernel tells nobody when the last process has left.
+                    thread::sleep(Duration::from_millis(2));
+                }
+                Err(error) => return Err(format!("{} cannot be removed: {error}", self.folder.display())),
+            }
+        }
+    }
+
+    fn set(&self, file: &str, value: impl ToString) -> Result<(), String> {
+        put(&self.folder.join(file), &value.to_string())
+    }
+
+    /// Swap, which a kernel may not count.
+    fn optional(&self, file: &str, value: u64) -> Option<String> {
+        self.set(file, value).err()
+    }
+}
+
+/// Microseconds of each period; the kernel takes no less than a thousand.
+fn quota(cpus: f64) -> u64 {
+    ((cpus * PERIOD as f64) as u64).max(1000)
+}
+
+/// Writes to a file that is there; control groups have nothing to create.
+fn put(path: &Path, value: &str) -> Result<(), String> {
+    let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(value.as_bytes()));
+    written.map_err(|error| format!("{} cannot be set to {value:?}: {error}", path.display()))
+}
+
+/// The number after a word at the start of a line.
+fn counter(text: &str, word: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: &str = "6f1c2f0e-5b0f-4c6e-9a51-0d9a3f1f7c11";
+
+    #[test]
+    fn a_name_says_whose_group_it_is() {
+        let own = name(SESSION, "slot-3").unwrap();
+        assert_eq!(own, format!("redroom-{SESSION}-slot-3"));
+        assert_eq!(session(&own), Some(SESSION));
+        for foreign in
+            ["docker", "redroom-", "redroom-x", "redroom-6f1c2f0e-5b0f-4c6e-9a51-0d9a3f1f7c1é-x", "user.slice"]
+        {
+            assert_eq!(session(foreign), None, "{foreign}");
+        }
+        for (session, part) in
+            [("x", "a"), (SESSION, ""), (SESSION, "../a"), (SESSION, "a/b"), (SESSION, &"a".repeat(101))]
+        {
+            assert_eq!(name(session, part), None, "{session} {part}");
+        }
+    }
+
+    #[test]
+    fn counters_are_read_by_their_whole_word() {
+        let events = "low 0\nhigh 0\nmax 3\noom 2\noom_kill 1\noom_group_kill 0\n";
+        assert_eq!(counter(events, "oom_kill"), Some(1));
+        assert_eq!(counter("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n", "oom_kill"), Some(7));
+        assert_eq!(counter("", "oom_kill"), None);
+    }
+
+    #[test]
+    fn a_fraction_of_a_processor_is_a_part_of_each_period() {
+        for (cpus, expected) in [(2.0, 200_000), (0.5, 50_000), (0.01, 1000), (0.001, 1000)] {
+            assert_eq!(quota(cpus), expected, "{cpus}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What the harness and the helpers of a jail say to each other. Types only.
+//!
+//! Three channels: harness and keeper (a slot's life), harness and helper (a sandbox's making), harness and first process (its
+//! life). The latter two are one socket, spoken to by one of them after the other.
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::Step;
+use super::sys::Refused;
+
+/// To a slot's keeper.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ToKeeper {
+    /// Makes the slot's network. First of all.
+    Open {
+        /// Whether it may do so without a user namespace.
+        privileged: bool,
+    },
+    /// Starts a sandbox's helper; its socket comes along.
+    Sandbox,
+}
+
+/// From a slot's keeper.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FromKeeper {
+    /// The network is there; the sidecar's sockets come along.
+    Opened,
+    /// It is not.
+    Refused(Refused),
+}
+
+/// To a sandbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ToSandbox {
+    /// The helper is in its control groups; a file with the [`Spec`] comes along.
+    Make,
+    /// Everything is planted.
+    Go,
+    /// Runs a command. A file with the [`Command`] comes along, and its three standard streams.
+    Run(u64),
+    /// Kills everything that runs.
+    KillAll,
+}
+
+/// From a sandbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FromSandbox {
+    /// The helper lives; a descriptor of it comes along.
+    Helper {
+        /// Its number outside.
+        pid: i32,
+    },
+    /// The first process lives; a descriptor of it comes along.
+    First,
+    /// The trees to plant into come along: the agent's, and root's.
+    Built,
+    /// Commands can be run; the root comes along.
+    Ready(Landlock),
+    /// A step was refused.
+    Refused(Refused),
+    /// A command could not be started: the error's number.
+    NotStarted(u64, i32),
+    /// A command has ended, with this exit code or 128 + its signal.
+    Exited(u64, i32),
+    /// The first process has ended, in the same form.
+    Ended(i32),
+}
+
+/// How much of the second layer this kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Landlock {
+    /// All that is asked for.
+    Full,
+    /// A part of it.
+    Part,
+    /// None.
+    Lacking,
+}
+
+/// What a sandbox is made of.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Spec {
+    /// The user and group of the jail, where it has no user namespace.
+    pub(super) user: Option<u32>,
+    /// Resource limits.
+    pub(super) limits: Vec<(u32, u64)>,
+    /// How much the agent's trees may hold, in bytes.
+    pub(super) room: u64,
+    /// How many files and folders they may hold.
+    pub(super) files: u64,
+    /// The root, piece by piece.
+    pub(super) steps: Vec<Step>,
+}
+
+/// A command.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Command {
+    pub(super) argv: Vec<String>,
+    pub(super) env: Vec<(String, String)>,
+    pub(super) cwd: String,
+}
