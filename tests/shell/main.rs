@@ -32,6 +32,10 @@ async fn lacks(run: &redroom::Run, probes: &[&str]) -> redroom::Result<bool> {
             lacks = true;
         }
     }
+    if lacks {
+        // A run without a turn is an error.
+        run.send("true").await?;
+    }
     Ok(lacks)
 }
 
