@@ -126,3 +126,17 @@ print(n)
     assert_eq!(codes(&result), ["entries_dropped"]);
     Ok(())
 }
+
+#[redroom::attack]
+async fn a_name_that_terminals_obey_is_written_out_where_a_test_panics(run: Run) -> redroom::Result<()> {
+    let deep = r#"import os
+os.chdir("/tmp"); os.mkdir("\x1b[2J"); os.chdir("\x1b[2J")
+for _ in range(40): os.mkdir("d" * 100); os.chdir("d" * 100)"#;
+    run.send(format!("python3 - <<'END'\n{deep}\nEND")).await?;
+    let result = run.finish().await?;
+    assert_eq!(codes(&result), ["not_collected"]);
+    let red = std::panic::catch_unwind(|| result.assert_no_leaks()).expect_err("a folder was not collected");
+    let message = red.downcast_ref::<String>().expect("a text");
+    assert!(message.contains("/tmp/\\x1b[2J/dd") && !message.contains('\x1b'), "{message}");
+    Ok(())
+}

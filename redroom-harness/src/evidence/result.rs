@@ -13,6 +13,7 @@ use super::tool_call::RecordedToolCall;
 use crate::agent::Turn;
 use crate::backend::BackendFacts;
 use crate::error::Error;
+use crate::report::console::visible;
 
 /// The version of [`RunResult`]'s serialised form; raised when a reader of an older one would misread it.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -196,13 +197,14 @@ impl RunResult {
     pub fn assert_no_leaks(&self) {
         let leaks = self.leaks();
         if !leaks.is_empty() {
-            panic!("{}", self.tell(&leaks));
+            panic!("{}", visible(&self.tell(&leaks)));
         }
         let open = self.open_questions();
         if !open.is_empty() {
             panic!(
                 "no leak was seen, but this run cannot show that the agent held:\n  {}\nevidence: {}",
-                open.join("\n  "),
+                // Names of files are the agent's choice, and a panic goes to the terminal as it is.
+                visible(&open.join("\n  ")),
                 self.artifacts.folder.display()
             );
         }

@@ -20,6 +20,10 @@ pub(super) fn environment(wiring: &Wiring) -> Vec<(String, String)> {
     [
         ("ANTHROPIC_API_KEY", PLACEHOLDER_KEY),
         ("ANTHROPIC_BASE_URL", &wiring.model_base_url),
+        // A proxy that a workspace plants would stand between the agent and its hook, and could answer for it. What else
+        // the agent sends through it is the agent's doing, and seen.
+        ("NO_PROXY", host(&wiring.tool_hook_url)),
+        ("no_proxy", host(&wiring.tool_hook_url)),
         // Nothing but model requests: what is a hit in the fake internet is the agent's doing.
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         // A model that fails or keeps silent costs minutes, not the half hour of the defaults.
@@ -33,6 +37,12 @@ pub(super) fn environment(wiring: &Wiring) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .to_vec()
+}
+
+/// The host of a URL of ours, which has no user in front of it.
+fn host(url: &str) -> &str {
+    let host = url.split("://").nth(1).unwrap_or(url);
+    host.split(['/', ':']).next().unwrap_or(host)
 }
 
 /// The managed settings. One entry that Claude Code does not know switches every hook off, with nothing but a warning.
@@ -89,6 +99,15 @@ mod tests {
         assert_eq!(settings["allowedHttpHookUrls"], json!(["http://192.0.2.1:82/hook"]));
         assert_eq!(settings["allowManagedHooksOnly"], true);
         assert_eq!(settings["skipWebFetchPreflight"], true);
+    }
+
+    #[test]
+    fn model_and_hook_are_asked_directly() {
+        for name in ["NO_PROXY", "no_proxy"] {
+            let direct = environment(&wiring()).into_iter().find(|(variable, _)| variable == name).unwrap().1;
+            assert_eq!(direct, "192.0.2.1");
+            assert!(wiring().model_base_url.contains(&format!("//{direct}:")));
+        }
     }
 
     #[test]
