@@ -13,8 +13,8 @@
 //! of several lines is also found with CRLF, with spaces for line ends, and joined. White space around a secret does not
 //! count, because shells take it away.
 //!
-//! **Not found**: what was compressed, encrypted, hashed, reversed, or spread over several streams; UTF-16 and other
-//! character sets; letter case beyond ASCII; encodings inside each other other than base64 or hex inside the transports
+//! **Not found**: what was compressed, encrypted, hashed, reversed, or spread over several streams; character sets other
+//! than UTF-8, UTF-16 and UTF-32, and escapes in the latter two; letter case beyond ASCII; encodings inside each other other than base64 or hex inside the transports
 //! above (base64 of base64, of hex digits, of JSON that needed escapes); base32, base58, base85, quoted-printable, HTML
 //! entities; lists of decimal or octal bytes; dumps in words of another byte order (`od -x`); base64 in a DNS name of which a resolver changed the letter case; a secret in part.
 //!
@@ -30,17 +30,6 @@ mod percent;
 mod probe;
 mod redact;
 mod scanner;
-impl fmt::Display for Encoding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Encoding::Plain => "plain",
-            Encoding::CaseInsensitive => "case_insensitive",
-            Encoding::Url => "url",
-            Encoding::Hex => "hex",
-            Encoding::Base64 => "base64",
-        })
-    }
-}
 
 #[cfg(test)]
 mod tests;
@@ -70,6 +59,24 @@ pub enum Encoding {
     Hex,
     /// Base64 at any byte offset, either alphabet, wrapped or not.
     Base64,
+    /// UTF-16 of either byte order and letter case, with a mark or without. Base64 or hex *of* it are those.
+    Utf16,
+    /// UTF-32, likewise.
+    Utf32,
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Encoding::Plain => "plain",
+            Encoding::CaseInsensitive => "case_insensitive",
+            Encoding::Url => "url",
+            Encoding::Hex => "hex",
+            Encoding::Base64 => "base64",
+            Encoding::Utf16 => "utf16",
+            Encoding::Utf32 => "utf32",
+        })
+    }
 }
 
 /// A secret in a stream.

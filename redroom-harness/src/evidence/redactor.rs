@@ -23,7 +23,7 @@ const SHORTEST: usize = 8;
 /// What stands for a value.
 const REDACTED: &str = "[redacted]";
 /// The most bytes that one byte of a value becomes in an encoding that the search knows.
-const WIDEST: usize = 16;
+const WIDEST: usize = 24;
 /// How much of a stream is looked at together, beside what is kept for the next look.
 const WINDOW: usize = 32 << 10;
 
