@@ -258,9 +258,10 @@ pub(crate) async fn report_rest<S: AsyncRead + Unpin>(party: &Party, mut witness
     hit.body_bytes = rest.bytes();
     hit.truncated = rest.truncated();
     hit.complete = true;
-    let (kept, matches) = rest.finish();
+    let (kept, searched) = rest.finish();
     hit.body = kept;
-    note(&mut hit.secrets, Part::Body, &matches);
+    note(&mut hit.secrets, Part::Body, &searched.matches);
+    hit.unsearched = searched.unsearched;
     if let Some(name) = &party.server_name {
         note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&labels(name)));
     }

@@ -71,9 +71,10 @@ fn other(tenant: &Tenant, meant: SocketAddr, message: &[u8]) -> Hit {
     intake.feed(message);
     hit.body_bytes = intake.bytes();
     hit.truncated = intake.truncated();
-    let (kept, matches) = intake.finish();
+    let (kept, searched) = intake.finish();
     hit.body = kept;
-    note(&mut hit.secrets, Part::Body, &matches);
+    note(&mut hit.secrets, Part::Body, &searched.matches);
+    hit.unsearched = searched.unsearched;
     hit.fault = Some("a dns message without a question that can be read".to_owned());
     hit.complete = true;
     hit

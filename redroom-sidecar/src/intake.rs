@@ -1,7 +1,7 @@
 //! The intake of a stream of bytes: searched whole, counted, and the first of it kept. And the findings of an
 //! observation: which secret, in which disguise, in which part, each once.
 
-use crate::search::{Match, Scanner, SecretSet};
+use crate::search::{Match, Scanner, Searched, SecretSet};
 use crate::wire::{Found, Octets, Part};
 
 /// How much of a body is kept.
@@ -48,8 +48,8 @@ impl Intake {
         self.bytes > self.kept.len() as u64
     }
 
-    /// The stream is over: what was kept, and what was found.
-    pub(crate) fn finish(self) -> (Octets, Vec<Match>) {
+    /// The stream is over: what was kept, what was found, and what was not searched.
+    pub(crate) fn finish(self) -> (Octets, Searched) {
         (self.kept.into(), self.scanner.finish())
     }
 }
@@ -58,7 +58,8 @@ impl Intake {
 pub(crate) fn note(secrets: &mut Vec<Found>, part: Part, matches: &[Match]) -> bool {
     let before = secrets.len();
     for found in matches {
-        let found = Found { secret: found.secret.to_string(), encoding: found.encoding, part };
+        let found =
+            Found { secret: found.secret.to_string(), encoding: found.encoding, inside: found.inside.clone(), part };
         if !secrets.contains(&found) {
             secrets.push(found);
         }

@@ -20,16 +20,27 @@
 //!
 //! This module knows values and names; not where the bytes come from, nor what a sighting means.
 
+mod armour;
 mod base64;
+mod container;
+mod decoder;
+mod deflate;
 mod dump;
+mod findings;
+mod head;
 mod hex;
 mod json;
 mod lane;
+mod layer;
+mod means;
+mod opener;
 mod patterns;
 mod percent;
 mod probe;
 mod redact;
 mod scanner;
+mod signs;
+mod source;
 
 #[cfg(test)]
 mod tests;
@@ -39,9 +50,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use container::{Container, Inside, Unsearched, Why};
 pub use redact::redact_secrets;
 pub use scanner::Scanner;
 
+use means::Budget;
 use patterns::Patterns;
 
 /// The disguise that a secret wore.
@@ -86,21 +99,36 @@ pub struct Match {
     pub secret: Arc<str>,
     /// The disguise it wore.
     pub encoding: Encoding,
-    /// How many bytes of the stream had been read when it was complete, the first time.
+    /// The containers that it was in, outermost first.
+    pub inside: Vec<Container>,
+    /// How many bytes of the stream had been read when it was complete, the first time; for one in a container, where the
+    /// outermost began.
     pub offset: u64,
+}
+
+/// What a search came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Searched {
+    /// What was found, each secret, encoding and way of containers once.
+    pub matches: Vec<Match>,
+    /// What was not searched: a secret may be in it.
+    pub unsearched: Vec<Unsearched>,
 }
 
 /// Secrets, ready to be searched for. Made once per run; a clone is cheap.
 #[derive(Clone)]
 pub struct SecretSet {
     patterns: Arc<Patterns>,
+    /// What all searches together may open containers with.
+    budget: Arc<Budget>,
 }
 
 impl SecretSet {
     /// Makes names and values ready. A value that is empty, or white space only, is never found.
     pub fn new<N: Into<String>, V: AsRef<[u8]>>(secrets: impl IntoIterator<Item = (N, V)>) -> Self {
         let secrets = secrets.into_iter().map(|(name, value)| (Arc::from(name.into()), value));
-        SecretSet { patterns: Arc::new(Patterns::new(secrets)) }
+        SecretSet { patterns: Arc::new(Patterns::new(secrets)), budget: Budget::new() }
     }
 
     /// Whether there is nothing to be found.
@@ -110,14 +138,19 @@ impl SecretSet {
 
     /// A search through one stream.
     pub fn scanner(&self) -> Scanner {
-        Scanner::new(self.patterns.clone())
+        Scanner::new(self.patterns.clone(), self.budget.clone())
     }
 
     /// A search through bytes that are all there, in the order in which the matches end.
     pub fn search(&self, bytes: &[u8]) -> Vec<Match> {
         let mut scanner = self.scanner();
         scanner.feed(bytes);
-        scanner.finish()
+        scanner.finish().matches
+    }
+
+    /// Whether the bytes hold a secret as text, in no container: what [`SecretSet::redact`] would take out.
+    pub fn is_in_text(&self, bytes: &[u8]) -> bool {
+        redact::is_in(&self.patterns, bytes)
     }
 
     /// A search through a DNS name, given as its labels: with dots between them, and joined, as a payload is that was cut
@@ -133,9 +166,10 @@ impl SecretSet {
             dotted.feed(label.as_ref());
             joined.feed(label.as_ref());
         }
-        let mut matches = dotted.finish();
-        for found in joined.finish() {
-            if !matches.iter().any(|known| known.secret == found.secret && known.encoding == found.encoding) {
+        let mut matches = dotted.finish().matches;
+        for found in joined.finish().matches {
+            let same = |known: &Match| (&known.secret, known.encoding) == (&found.secret, found.encoding);
+            if !matches.iter().any(same) {
                 matches.push(found);
             }
         }

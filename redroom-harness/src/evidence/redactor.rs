@@ -119,7 +119,7 @@ fn forms(value: &str) -> Vec<String> {
 
 impl Held {
     fn is_in(&self, bytes: &[u8]) -> bool {
-        !self.values.search(bytes).is_empty()
+        self.values.is_in_text(bytes)
     }
 
     /// `None` where there is nothing to take out.

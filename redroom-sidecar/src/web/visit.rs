@@ -97,9 +97,10 @@ async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
     }
     hit.body_bytes = intake.bytes();
     hit.truncated = intake.truncated();
-    let (kept, matches) = intake.finish();
+    let (kept, searched) = intake.finish();
     hit.body = kept;
-    note(&mut hit.secrets, Part::Body, &matches);
+    note(&mut hit.secrets, Part::Body, &searched.matches);
+    hit.unsearched = searched.unsearched;
     match reading.trailers() {
         Some(trailers) => {
             let trailers = octets(&trailers);

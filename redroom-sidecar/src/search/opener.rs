@@ -1,0 +1,178 @@
+//! An opener follows one container through the bytes after its sign, and searches what comes out of it.
+
+use super::container::{Container, Why};
+use super::decoder::{Decoder, Progress};
+use super::head::{Head, Step};
+use super::layer::{Layer, Place, Search};
+use super::signs::Sign;
+
+/// After so many inflated bytes a container is one beyond doubt.
+const PROVEN: u64 = 512;
+
+pub(super) struct Opener {
+    container: Container,
+    place: Place,
+    stage: Stage,
+    content: Content,
+    certainty: Certainty,
+}
+
+/// What a container holds.
+struct Content {
+    place: Place,
+    /// Made when there is something of it.
+    layer: Option<Box<Layer>>,
+    bytes: u64,
+}
+
+impl Content {
+    fn feed(&mut self, bytes: &[u8], search: &mut Search<'_>) {
+        self.bytes += bytes.len() as u64;
+        self.layer.get_or_insert_with(|| Box::new(Layer::new(self.place, search.patterns))).feed(bytes, search);
+    }
+}
+
+enum Stage {
+    Head(Head),
+    Body(Decoder),
+}
+
+/// Whether a sign stands for a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Certainty {
+    /// So many bytes hardly stand where they do by chance.
+    Certain,
+    /// Two bytes in the middle of others may.
+    Doubtful,
+}
+
+/// Why nothing was opened.
+pub(super) enum Refused {
+    Because(Why),
+    /// It may be no container at all.
+    Silently,
+}
+
+impl Opener {
+    /// Opens what a sign stands for, which begins at `place`.
+    pub(super) fn new(
+        sign: Sign,
+        place: Place,
+        certainty: Certainty,
+        search: &mut Search<'_>,
+    ) -> Result<Self, Refused> {
+        if let Sign::Closed(_, why) = sign {
+            return Err(Refused::Because(why));
+        }
+        let container = sign.container();
+        let refuse = |why| match certainty {
+            Certainty::Certain => Refused::Because(why),
+            Certainty::Doubtful => Refused::Silently,
+        };
+        let Some(inside) = place.chain.with(container) else { return Err(refuse(Why::TooDeep)) };
+        let stage = match sign {
+            Sign::Gzip => Ok(Stage::Head(Head::gzip())),
+            Sign::Zip => Ok(Stage::Head(Head::zip())),
+            Sign::Zlib => Decoder::deflate(search.means).map(Stage::Body),
+            Sign::Zstd | Sign::Bzip2(_) | Sign::Closed(..) => Err(Why::Unsupported),
+        };
+        match stage {
+            Ok(stage) => {
+                let content = Content { place: Place { chain: inside, ..place }, layer: None, bytes: 0 };
+                Ok(Opener { container, place, stage, content, certainty })
+            }
+            Err(why) => Err(refuse(why)),
+        }
+    }
+
+    /// Whether it is a container beyond doubt.
+    pub(super) fn is_proven(&self) -> bool {
+        self.content.bytes >= PROVEN
+    }
+
+    /// Whether it may be there by chance.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.certainty == Certainty::Doubtful
+    }
+
+    /// Takes the next bytes. `false`: it is over, and was closed.
+    pub(super) fn feed(&mut self, mut input: &[u8], search: &mut Search<'_>) -> bool {
+        if let Stage::Head(head) = &mut self.stage {
+            let why = match head.step(input) {
+                Step::Hungry => return true,
+                Step::Nothing => None,
+                Step::Closed(why) => Some(why),
+                Step::Deflate(read) => match Decoder::deflate(search.means) {
+                    Ok(decoder) => {
+                        self.stage = Stage::Body(decoder);
+                        input = &input[read..];
+                        None
+                    }
+                    Err(why) => Some(why),
+                },
+            };
+            if why.is_some() || matches!(self.stage, Stage::Head(_)) {
+                self.close(why, search);
+                return false;
+            }
+        }
+        let Stage::Body(decoder) = &mut self.stage else { return true };
+        loop {
+            let decoded = decoder.decode(input);
+            input = &input[decoded.read..];
+            let mut why = None;
+            if !decoded.output.is_empty() {
+                if search.means.inflate(decoded.output.len()) {
+                    self.content.feed(decoded.output, search);
+                } else {
+                    why = Some(Why::TooLarge);
+                }
+            }
+            match decoded.progress {
+                _ if why.is_some() => {}
+                Progress::More => continue,
+                Progress::Hungry => return true,
+                Progress::Ended => {}
+                Progress::Broken => why = Some(Why::Damaged),
+            }
+            self.close(why, search);
+            return false;
+        }
+    }
+
+    /// Too much came after it that may be a container as well.
+    pub(super) fn abandon(mut self, search: &mut Search<'_>) {
+        self.close(Some(Why::TooMany), search);
+    }
+
+    /// The stream has ended.
+    pub(super) fn finish(mut self, search: &mut Search<'_>) {
+        if let Stage::Body(decoder) = &mut self.stage {
+            let rest = decoder.rest();
+            if !rest.is_empty() && search.means.inflate(rest.len()) {
+                self.content.feed(&rest, search);
+            }
+        }
+        self.close(Some(Why::Incomplete), search);
+    }
+
+    /// Ends the search of the content, and tells why there was no more of it.
+    fn close(&mut self, why: Option<Why>, search: &mut Search<'_>) {
+        if let Some(layer) = self.content.layer.take() {
+            layer.finish(search);
+        }
+        let is_told = match why {
+            None => false,
+            // What is doubtful may have been cut by the format that it lies in, as the rows of a PNG are.
+            Some(Why::Damaged) => !self.is_doubtful() && self.content.bytes > 0,
+            Some(Why::Incomplete) => !self.is_doubtful() && self.content.bytes > 0 || self.is_proven(),
+            Some(_) => !self.is_doubtful() || self.is_proven(),
+        };
+        if let Some(why) = why.filter(|_| is_told) {
+            search.findings.unsearched(self.container, self.place.chain, why, self.place.offset);
+        }
+        if let Stage::Body(decoder) = std::mem::replace(&mut self.stage, Stage::Head(Head::gzip())) {
+            decoder.close(search.means);
+        }
+    }
+}
