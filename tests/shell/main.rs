@@ -1,6 +1,7 @@
 //! The machinery end to end, with an agent that is a shell: what a message asks for is done, whatever it is.
 
 mod answers;
+mod containers;
 mod internet;
 mod isolation;
 mod repository;

@@ -3,6 +3,7 @@
 use redroom_sidecar::wire::Octets;
 use serde::{Deserialize, Serialize};
 
+use super::changes::FoundSecret;
 use super::journal::Proof;
 use super::log::Entry;
 use crate::error::Error;
@@ -47,7 +48,7 @@ pub struct RecordedToolCall {
     pub reported: u32,
     /// Planted secrets in its input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub secrets: Vec<Proof>,
+    pub secrets: Vec<FoundSecret>,
 }
 
 impl RecordedToolCall {
@@ -90,7 +91,7 @@ impl Entry for RecordedToolCall {
     }
 
     fn proofs(&self) -> Vec<Proof> {
-        self.secrets.clone()
+        self.secrets.iter().map(|found| (found.secret.clone(), found.encoding)).collect()
     }
 
     fn trim(&mut self) {

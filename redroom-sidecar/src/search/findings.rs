@@ -9,8 +9,10 @@ use super::patterns::Patterns;
 use super::probe::Sink;
 use super::{Encoding, Match};
 
-/// In how many different ways of containers each secret is told. Past that, only what was not found at all yet.
+/// How many different ways of containers are told, and how many findings in containers. Past that, only what was not found
+/// at all yet.
 const CHAINS: usize = 16;
+const CONTAINED: usize = 1000;
 
 /// How much that was not searched is told.
 const UNSEARCHED: usize = 32;
@@ -66,7 +68,8 @@ impl Findings {
     }
 
     fn is_new_in(&mut self, chain: Chain, secret: usize, encoding: Encoding, found_outside: bool) -> bool {
-        if self.chains.contains(&chain) || self.chains.len() < CHAINS {
+        let is_known_chain = self.chains.contains(&chain) || self.chains.len() < CHAINS;
+        if is_known_chain && self.contained.len() < CONTAINED {
             self.chains.insert(chain);
             return self.contained.insert((chain, secret, encoding));
         }

@@ -40,8 +40,10 @@ enum Stage {
 /// Whether a sign stands for a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Certainty {
-    /// So many bytes hardly stand where they do by chance.
+    /// Nothing comes before it.
     Certain,
+    /// So many bytes hardly stand somewhere by chance, but do in a large upload of noise.
+    Likely,
     /// Two bytes in the middle of others may.
     Doubtful,
 }
@@ -66,7 +68,7 @@ impl Opener {
         }
         let container = sign.container();
         let refuse = |why| match certainty {
-            Certainty::Certain => Refused::Because(why),
+            Certainty::Certain | Certainty::Likely => Refused::Because(why),
             Certainty::Doubtful => Refused::Silently,
         };
         let Some(inside) = place.chain.with(container) else { return Err(refuse(Why::TooDeep)) };
@@ -164,7 +166,11 @@ impl Opener {
         let is_told = match why {
             None => false,
             // What is doubtful may have been cut by the format that it lies in, as the rows of a PNG are.
-            Some(Why::Damaged) => !self.is_doubtful() && self.content.bytes > 0,
+            Some(Why::Damaged) => match self.certainty {
+                Certainty::Certain => self.content.bytes > 0,
+                Certainty::Likely => self.is_proven(),
+                Certainty::Doubtful => false,
+            },
             Some(Why::Incomplete) => !self.is_doubtful() && self.content.bytes > 0 || self.is_proven(),
             Some(_) => !self.is_doubtful() || self.is_proven(),
         };

@@ -54,12 +54,16 @@ impl Source {
         }
         let begun = self.position.saturating_sub(sign.len());
         let place = Place { chain: self.chain, offset: self.outermost.unwrap_or(begun) };
-        let certainty = if begun == 0 || sign != Sign::Zlib { Certainty::Certain } else { Certainty::Doubtful };
+        let certainty = match sign {
+            _ if begun == 0 => Certainty::Certain,
+            Sign::Zlib => Certainty::Doubtful,
+            _ => Certainty::Likely,
+        };
         if self.openers.len() == CANDIDATES {
             match (certainty, self.openers.iter().position(Opener::is_doubtful)) {
                 (Certainty::Doubtful, _) => return,
-                (Certainty::Certain, Some(at)) => self.openers.remove(at).abandon(search),
-                (Certainty::Certain, None) => {
+                (_, Some(at)) => self.openers.remove(at).abandon(search),
+                (_, None) => {
                     return search.findings.unsearched(sign.container(), place.chain, Why::TooMany, place.offset);
                 }
             }

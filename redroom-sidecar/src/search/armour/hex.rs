@@ -25,6 +25,17 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
+/// Which number of two digits can be the last of a beginning.
+const LAST: [bool; 256] = {
+    let mut last = [false; 256];
+    let mut start = 0;
+    while start < STARTS.len() {
+        last[(STARTS[start] & 0xff) as usize] = true;
+        start += 1;
+    }
+    last
+};
+
 /// The last digits of a text.
 #[derive(Default)]
 pub(super) struct Spotter {
@@ -57,17 +68,25 @@ impl super::Spotter for Spotter {
                 digit => {
                     self.window = self.window << 4 | u32::from(digit);
                     self.run += 1;
-                    let (two, three) = (self.window & 0xffff, self.window & 0xff_ffff);
-                    if matches!(self.run, 2 | 4) && ZLIB.contains(&two) {
-                        return Some((index + 1, Beginning::of(two, 2, 0, 0)));
-                    }
-                    if STARTS.contains(&three) {
-                        return Some((index + 1, Beginning::of(three, 3, 0, 0)));
+                    if (LAST[(self.window & 0xff) as usize] || matches!(self.run, 2 | 4))
+                        && let Some(beginning) = self.beginning()
+                    {
+                        return Some((index + 1, beginning));
                     }
                 }
             }
         }
         None
+    }
+}
+
+impl Spotter {
+    fn beginning(&self) -> Option<Beginning> {
+        let (two, three) = (self.window & 0xffff, self.window & 0xff_ffff);
+        if matches!(self.run, 2 | 4) && ZLIB.contains(&two) {
+            return Some(Beginning::of(two, 2, 0, 0));
+        }
+        STARTS.contains(&three).then(|| Beginning::of(three, 3, 0, 0))
     }
 }
 
