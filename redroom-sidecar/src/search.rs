@@ -41,6 +41,7 @@ mod redact;
 mod scanner;
 mod signs;
 mod source;
+mod zstd;
 
 #[cfg(test)]
 mod tests;

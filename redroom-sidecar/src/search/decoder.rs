@@ -3,6 +3,7 @@
 use super::container::Why;
 use super::deflate::Inflate;
 use super::means::Means;
+use super::zstd::{FrameHead, Zstd};
 
 /// What one step came to.
 pub(super) struct Decoded<'a> {
@@ -25,6 +26,7 @@ pub(super) enum Progress {
 
 pub(super) enum Decoder {
     Deflate(Box<Inflate>),
+    Zstd(Box<Zstd>),
 }
 
 impl Decoder {
@@ -32,22 +34,44 @@ impl Decoder {
         means.open_inflate().map(Decoder::Deflate).ok_or(Why::TooMany)
     }
 
-    pub(super) fn decode(&mut self, input: &[u8]) -> Decoded<'_> {
-        match self {
-            Decoder::Deflate(inflate) => inflate.decode(input),
+    pub(super) fn zstd(head: FrameHead, means: &mut Means) -> Result<Self, Why> {
+        let weight = head.weight()?;
+        match means.open(weight, |permit| Zstd::new(head, permit)) {
+            None => Err(Why::TooMany),
+            Some(None) => {
+                means.close();
+                Err(Why::Damaged)
+            }
+            Some(Some(zstd)) => Ok(Decoder::Zstd(Box::new(zstd))),
         }
     }
 
-    /// What it holds back, where the input broke off.
-    pub(super) fn rest(&mut self) -> Vec<u8> {
+    pub(super) fn decode(&mut self, input: &[u8]) -> Decoded<'_> {
         match self {
-            Decoder::Deflate(_) => Vec::new(),
+            Decoder::Deflate(inflate) => inflate.decode(input),
+            Decoder::Zstd(zstd) => zstd.decode(input),
+        }
+    }
+
+    /// Whether so much was decoded that it stands there for no other reason, though it may not have been given yet.
+    pub(super) fn is_proven(&self) -> bool {
+        match self {
+            Decoder::Deflate(_) => false,
+            Decoder::Zstd(zstd) => zstd.is_proven(),
+        }
+    }
+
+    /// The input broke off: what was held back is given without more of it.
+    pub(super) fn break_off(&mut self) {
+        if let Decoder::Zstd(zstd) = self {
+            zstd.break_off();
         }
     }
 
     pub(super) fn close(self, means: &mut Means) {
         match self {
             Decoder::Deflate(inflate) => means.close_inflate(inflate),
+            Decoder::Zstd(_) => means.close(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The heads of containers, from the end of their sign to where the compressed bytes begin.
 
 use super::container::Why;
+use super::zstd::FrameHead;
 
 /// How long a name or comment may be.
 const TEXT: u32 = 64 << 10;
@@ -11,6 +12,7 @@ pub(super) enum Head {
     Zip(Fixed<26>),
     /// So many bytes are left, then DEFLATE begins.
     Skip(u32),
+    Zstd(FrameHead),
 }
 
 /// How far it came.
@@ -20,6 +22,8 @@ pub(super) enum Step {
     Hungry,
     /// So many bytes were taken, then DEFLATE begins.
     Deflate(usize),
+    /// So many bytes were taken for a frame's head.
+    Zstd(usize, FrameHead),
     /// There is nothing to open: it is stored, or no container at all.
     Nothing,
     Closed(Why),
@@ -28,6 +32,10 @@ pub(super) enum Step {
 impl Head {
     pub(super) fn gzip() -> Self {
         Head::Gzip(Gzip { fixed: Fixed::default(), flags: 0, field: Field::Extra, seen: 0, extra: [0; 2] })
+    }
+
+    pub(super) fn zstd() -> Self {
+        Head::Zstd(FrameHead::default())
     }
 
     pub(super) fn zip() -> Self {
@@ -47,6 +55,7 @@ impl Head {
                     Err(step) => step,
                 }
             }
+            Head::Zstd(head) => head.fill(input).map_or(Step::Hungry, |read| Step::Zstd(read, *head)),
             Head::Skip(left) => match u32::try_from(input.len()) {
                 Ok(length) if length < *left => {
                     *left -= length;

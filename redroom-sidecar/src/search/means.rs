@@ -9,7 +9,7 @@ use super::deflate::Inflate;
 const MEMORY: usize = 32 << 20;
 
 /// How many decoders of one stream may be open at once, those of chance beginnings included.
-const OPEN: usize = 8;
+const OPEN: usize = 16;
 
 /// What a stream may inflate to, however little it is; after that …
 const FREE: u64 = 1 << 20;

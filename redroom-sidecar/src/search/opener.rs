@@ -48,6 +48,13 @@ pub(super) enum Certainty {
     Doubtful,
 }
 
+/// What input came to.
+enum Outcome {
+    Hungry,
+    /// It ended, or why it goes no further.
+    Over(Option<Why>),
+}
+
 /// Why nothing was opened.
 pub(super) enum Refused {
     Because(Why),
@@ -76,7 +83,8 @@ impl Opener {
             Sign::Gzip => Ok(Stage::Head(Head::gzip())),
             Sign::Zip => Ok(Stage::Head(Head::zip())),
             Sign::Zlib => Decoder::deflate(search.means).map(Stage::Body),
-            Sign::Zstd | Sign::Bzip2(_) | Sign::Closed(..) => Err(Why::Unsupported),
+            Sign::Zstd => Ok(Stage::Head(Head::zstd())),
+            Sign::Bzip2(_) | Sign::Closed(..) => Err(Why::Unsupported),
         };
         match stage {
             Ok(stage) => {
@@ -89,7 +97,8 @@ impl Opener {
 
     /// Whether it is a container beyond doubt.
     pub(super) fn is_proven(&self) -> bool {
-        self.content.bytes >= PROVEN
+        let by_decoder = matches!(&self.stage, Stage::Body(decoder) if decoder.is_proven());
+        by_decoder || self.content.bytes >= PROVEN
     }
 
     /// Whether it may be there by chance.
@@ -98,47 +107,64 @@ impl Opener {
     }
 
     /// Takes the next bytes. `false`: it is over, and was closed.
-    pub(super) fn feed(&mut self, mut input: &[u8], search: &mut Search<'_>) -> bool {
-        if let Stage::Head(head) = &mut self.stage {
-            let why = match head.step(input) {
-                Step::Hungry => return true,
-                Step::Nothing => None,
-                Step::Closed(why) => Some(why),
-                Step::Deflate(read) => match Decoder::deflate(search.means) {
-                    Ok(decoder) => {
-                        self.stage = Stage::Body(decoder);
-                        input = &input[read..];
-                        None
-                    }
-                    Err(why) => Some(why),
-                },
-            };
-            if why.is_some() || matches!(self.stage, Stage::Head(_)) {
+    pub(super) fn feed(&mut self, input: &[u8], search: &mut Search<'_>) -> bool {
+        let outcome = match &mut self.stage {
+            Stage::Head(head) => match head.step(input) {
+                Step::Hungry => Outcome::Hungry,
+                Step::Nothing => Outcome::Over(None),
+                Step::Closed(why) => Outcome::Over(Some(why)),
+                Step::Deflate(read) => self.open(Decoder::deflate(search.means), &input[read..], search),
+                Step::Zstd(read, head) => self.open(Decoder::zstd(head, search.means), &input[read..], search),
+            },
+            Stage::Body(_) => self.inflate(input, search),
+        };
+        match outcome {
+            Outcome::Hungry => true,
+            Outcome::Over(why) => {
+                if why == Some(Why::Damaged) {
+                    self.give_rest(search);
+                }
                 self.close(why, search);
-                return false;
+                false
             }
         }
-        let Stage::Body(decoder) = &mut self.stage else { return true };
+    }
+
+    fn open(&mut self, decoder: Result<Decoder, Why>, input: &[u8], search: &mut Search<'_>) -> Outcome {
+        match decoder {
+            Ok(decoder) => {
+                self.stage = Stage::Body(decoder);
+                self.inflate(input, search)
+            }
+            Err(why) => Outcome::Over(Some(why)),
+        }
+    }
+
+    fn inflate(&mut self, mut input: &[u8], search: &mut Search<'_>) -> Outcome {
+        let Stage::Body(decoder) = &mut self.stage else { return Outcome::Over(None) };
         loop {
             let decoded = decoder.decode(input);
             input = &input[decoded.read..];
-            let mut why = None;
             if !decoded.output.is_empty() {
-                if search.means.inflate(decoded.output.len()) {
-                    self.content.feed(decoded.output, search);
-                } else {
-                    why = Some(Why::TooLarge);
+                if !search.means.inflate(decoded.output.len()) {
+                    return Outcome::Over(Some(Why::TooLarge));
                 }
+                self.content.feed(decoded.output, search);
             }
             match decoded.progress {
-                _ if why.is_some() => {}
-                Progress::More => continue,
-                Progress::Hungry => return true,
-                Progress::Ended => {}
-                Progress::Broken => why = Some(Why::Damaged),
+                Progress::More => {}
+                Progress::Hungry => return Outcome::Hungry,
+                Progress::Ended => return Outcome::Over(None),
+                Progress::Broken => return Outcome::Over(Some(Why::Damaged)),
             }
-            self.close(why, search);
-            return false;
+        }
+    }
+
+    /// No more input will come: what the decoder holds back is searched.
+    fn give_rest(&mut self, search: &mut Search<'_>) {
+        if let Stage::Body(decoder) = &mut self.stage {
+            decoder.break_off();
+            self.inflate(&[], search);
         }
     }
 
@@ -149,12 +175,7 @@ impl Opener {
 
     /// The stream has ended.
     pub(super) fn finish(mut self, search: &mut Search<'_>) {
-        if let Stage::Body(decoder) = &mut self.stage {
-            let rest = decoder.rest();
-            if !rest.is_empty() && search.means.inflate(rest.len()) {
-                self.content.feed(&rest, search);
-            }
-        }
+        self.give_rest(search);
         self.close(Some(Why::Incomplete), search);
     }
 

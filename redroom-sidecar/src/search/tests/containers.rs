@@ -22,6 +22,10 @@ fn zlib(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+fn zstd(content: &[u8]) -> Vec<u8> {
+    ::ruzstd::encoding::compress_to_vec(content, ::ruzstd::encoding::CompressionLevel::Fastest)
+}
+
 /// A ZIP file of one entry, as `zip -` writes it: the sizes come after the content.
 fn zip(content: &[u8]) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
@@ -90,10 +94,11 @@ fn unsearched(text: &[u8]) -> Vec<String> {
 
 type Wrapper = (fn(&[u8]) -> Vec<u8>, Option<Container>);
 
-const WRAPPERS: [Wrapper; 5] = [
+const WRAPPERS: [Wrapper; 6] = [
     (gzip, Some(Container::Gzip)),
     (zlib, Some(Container::Zlib)),
     (zip, Some(Container::Zip)),
+    (zstd, Some(Container::Zstd)),
     (stored, None),
     (tar, None),
 ];
@@ -189,6 +194,30 @@ fn a_container_in_text_is_found_in_every_notation() {
             assert_eq!(way(notation.as_bytes()), (Plain, vec![Container::Hex, container]), "{notation}");
         }
     }
+}
+
+#[test]
+fn a_frame_that_the_zstd_program_wrote_is_opened_and_searched_to_where_it_breaks_off() {
+    let digits = "28b52ffd0458a504004245121970c73aecd63ad06822680fd9944822b08f504a961e55834e0da84f89100c1681a9672d00c6\
+        09b042b3d4ffffff6fdbb66db76ddb564912721877b3c5075183cfa521dd218b6cf1c1272080a3d2039ccc7766b3986f6667\
+        99cfcc6631dfcccc32dfccce329f99cdf27c37676673969af3d19cd9cc5964ce17736630677939838b7708830872108608e4\
+        10c6109190d80409e5ae9e";
+    let frame: Vec<u8> = digits
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect();
+    assert_eq!(way(&frame), (Plain, vec![Container::Zstd]));
+    assert_eq!(searched(&frame).unsearched, []);
+
+    // Blocks of 128 KiB: the first is whole.
+    let long = zstd(&[&text(SECRET)[..], &private_key().repeat(60).into_bytes()].concat());
+    let cut = &long[..long.len() * 3 / 4];
+    assert_eq!(way(cut), (Plain, vec![Container::Zstd]));
+    assert_eq!(unsearched(cut), ["zstd is incomplete: searched as far as it goes"]);
+
+    // A window of 128 MiB, as `--long=27` asks for.
+    assert_eq!(unsearched(b"\x28\xb5\x2f\xfd\x04\x88rest"), ["zstd is too large to be searched to its end"]);
 }
 
 #[test]
@@ -357,7 +386,7 @@ fn in_chunks(set: &SecretSet, text: &[u8], cuts: &[prop::sample::Index]) -> Sear
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn any_chunks_tell_the_same(
