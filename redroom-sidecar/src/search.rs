@@ -6,17 +6,31 @@
 //! - a **lane** is the stream with the escapes of a transport taken away: as it is, JSON strings (up to three inside each
 //!   other), percent-encoding (twice), `+` for a space, and their usual combinations (`lane`);
 //! - in every lane a **probe** looks for the secrets as text, as hexadecimal digits and dumps, and as base64 (`probe`,
-//!   `hex`, `dump`, `base64`). Digits are decoded at every alignment and the decoded bytes searched, so that every bit of the secret has
-//!   to be there and a neighbour's bits never matter.
+//!   `hex`, `dump`, `base64`). Digits are decoded at every alignment and the decoded bytes searched, so that every bit of
+//!   the secret has to be there and a neighbour's bits never matter.
 //!
 //! JSON escapes are transport: a secret whose quotes were escaped is still [`Encoding::Plain`]. So are line ends: a secret
 //! of several lines is also found with CRLF, with spaces for line ends, and joined. White space around a secret does not
 //! count, because shells take it away.
 //!
-//! **Not found**: what was compressed, encrypted, hashed, reversed, or spread over several streams; character sets other
-//! than UTF-8, UTF-16 and UTF-32, and escapes in the latter two; letter case beyond ASCII; encodings inside each other other than base64 or hex inside the transports
-//! above (base64 of base64, of hex digits, of JSON that needed escapes); base32, base58, base85, quoted-printable, HTML
-//! entities; lists of decimal or octal bytes; dumps in words of another byte order (`od -x`); base64 in a DNS name of which a resolver changed the letter case; a secret in part.
+//! Bytes that something was packed in are **containers**: gzip, zlib, entries of ZIP files, Zstandard frames. They are
+//! recognised by their first bytes wherever these stand (`signs`), also where base64 or hexadecimal digits stand for them
+//! (`armour`), and opened while the stream is read (`opener`); what comes out is searched as a stream of its own
+//! (`layer`), containers in it included, three inside each other. Files in tar archives and stored ones in ZIP archives are
+//! bytes like any other. [`Match::inside`] names the containers.
+//!
+//! What could not be searched, or not to its end, is told as [`Unsearched`]: formats that cannot be opened (xz, bzip2, 7z,
+//! RAR, LZ4), what is encrypted (ZIP entries, `openssl enc`, OpenPGP messages), what lies too deep, is damaged, or is more
+//! than the bounds of `means`: a stream may inflate to 256 times what was read of it, past 64 MiB to eight times; all
+//! streams of a [`SecretSet`] together may use 32 MiB for open containers.
+//!
+//! **Not found, and not told**: what was encrypted otherwise, hashed, reversed, or spread over several streams; Brotli, raw
+//! DEFLATE, and other formats without a mark of their own; containers in dumps with addresses, or whose base64 was wrapped
+//! in its first characters; character sets other than UTF-8, UTF-16 and UTF-32, and escapes in the latter two; letter case
+//! beyond ASCII; encodings inside each other other than base64 or hex inside the transports above (base64 of base64, of hex
+//! digits, of JSON that needed escapes) unless a container lies between them; base32, base58, base85, quoted-printable,
+//! HTML entities; lists of decimal or octal bytes; dumps in words of another byte order (`od -x`); base64 in a DNS name of
+//! which a resolver changed the letter case; a secret in part.
 //!
 //! This module knows values and names; not where the bytes come from, nor what a sighting means.
 
