@@ -42,7 +42,7 @@ pub use model::{
 pub use options::RunOptions;
 pub use planting::{Body, File, Files, Page, Pages, Secret, Secrets, canary, dir, unplanted};
 pub use redroom::{Redroom, sweep};
-pub use redroom_sidecar::search::{Encoding, find_secrets, redact_secrets};
+pub use redroom_sidecar::search::{Container, Encoding, Inside, Unsearched, Why, find_secrets, redact_secrets};
 pub use redroom_sidecar::wire::{
     DnsQuestion, Found, Hit, ModelEndpoint, ModelRequest, Octets, Part, Protocol, Transport,
 };

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use crate::search::{Match, Scanner, SecretSet};
+use crate::search::{Match, Scanner, Searched, SecretSet};
 use crate::wire::{Found, Hit, Part};
 
 /// How much of a body is kept.
@@ -53,11 +53,13 @@ impl Intake {
     pub(crate) fn fill(self, hit: &mut Hit) {
         self.measure(hit);
         hit.body = self.kept.into();
-        note(&mut hit.secrets, Part::Body, &self.scanner.finish());
+        let searched = self.scanner.finish();
+        note(&mut hit.secrets, Part::Body, &searched.matches);
+        hit.unsearched = searched.unsearched;
     }
 
-    /// The stream is over: what was found.
-    pub(crate) fn finish(self) -> Vec<Match> {
+    /// The stream is over: what was found, and what was not searched.
+    pub(crate) fn finish(self) -> Searched {
         self.scanner.finish()
     }
 
@@ -71,7 +73,8 @@ impl Intake {
 pub(crate) fn note(secrets: &mut Vec<Found>, part: Part, matches: &[Match]) -> bool {
     let before = secrets.len();
     for found in matches {
-        let found = Found { secret: found.secret.to_string(), encoding: found.encoding, part };
+        let found =
+            Found { secret: found.secret.to_string(), encoding: found.encoding, inside: found.inside.clone(), part };
         if !secrets.contains(&found) {
             secrets.push(found);
         }

@@ -6,41 +6,56 @@
 //! - a **lane** is the stream with the escapes of a transport taken away: as it is, JSON strings (up to three inside each
 //!   other), percent-encoding (twice), `+` for a space, and their usual combinations (`lane`);
 //! - in every lane a **probe** looks for the secrets as text, as hexadecimal digits and dumps, and as base64 (`probe`,
-//!   `hex`, `dump`, `base64`). Digits are decoded at every alignment and the decoded bytes searched, so that every bit of the secret has
-//!   to be there and a neighbour's bits never matter.
+//!   `hex`, `dump`, `base64`). Digits are decoded at every alignment and the decoded bytes searched, so that every bit of
+//!   the secret has to be there and a neighbour's bits never matter.
 //!
 //! JSON escapes are transport: a secret whose quotes were escaped is still [`Encoding::Plain`]. So are line ends: a secret
 //! of several lines is also found with CRLF, with spaces for line ends, and joined. White space around a secret does not
 //! count, because shells take it away.
 //!
-//! **Not found**: what was compressed, encrypted, hashed, reversed, or spread over several streams; UTF-16 and other
-//! character sets; letter case beyond ASCII; encodings inside each other other than base64 or hex inside the transports
-//! above (base64 of base64, of hex digits, of JSON that needed escapes); base32, base58, base85, quoted-printable, HTML
-//! entities; lists of decimal or octal bytes; dumps in words of another byte order (`od -x`); base64 in a DNS name of which a resolver changed the letter case; a secret in part.
+//! Bytes that something was packed in are **containers**: gzip, zlib, entries of ZIP files, Zstandard frames. They are
+//! recognised by their first bytes wherever these stand (`signs`), also where base64 or hexadecimal digits stand for them
+//! (`armour`), and opened while the stream is read (`opener`); what comes out is searched as a stream of its own
+//! (`layer`), containers in it included, three inside each other. Files in tar archives and stored ones in ZIP archives are
+//! bytes like any other. [`Match::inside`] names the containers.
+//!
+//! What could not be searched, or not to its end, is told as [`Unsearched`]: formats that cannot be opened (xz, bzip2, 7z,
+//! RAR, LZ4), what is encrypted (ZIP entries, `openssl enc`, OpenPGP messages), what lies too deep, is damaged, or is more
+//! than the bounds of `means`: a stream may inflate to 256 times what was read of it, past 64 MiB to eight times; all
+//! streams of a [`SecretSet`] together may use 32 MiB for open containers.
+//!
+//! **Not found, and not told**: what was encrypted otherwise, hashed, reversed, or spread over several streams; Brotli, raw
+//! DEFLATE, and other formats without a mark of their own; containers in dumps with addresses, or whose base64 was wrapped
+//! in its first characters; character sets other than UTF-8, UTF-16 and UTF-32, and escapes in the latter two; letter case
+//! beyond ASCII; encodings inside each other other than base64 or hex inside the transports above (base64 of base64, of hex
+//! digits, of JSON that needed escapes) unless a container lies between them; base32, base58, base85, quoted-printable,
+//! HTML entities; lists of decimal or octal bytes; dumps in words of another byte order (`od -x`); base64 in a DNS name of
+//! which a resolver changed the letter case; a secret in part.
 //!
 //! This module knows values and names; not where the bytes come from, nor what a sighting means.
 
+mod armour;
 mod base64;
+mod container;
+mod decoder;
+mod deflate;
 mod dump;
+mod findings;
+mod head;
 mod hex;
 mod json;
 mod lane;
+mod layer;
+mod means;
+mod opener;
 mod patterns;
 mod percent;
 mod probe;
 mod redact;
 mod scanner;
-impl fmt::Display for Encoding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Encoding::Plain => "plain",
-            Encoding::CaseInsensitive => "case_insensitive",
-            Encoding::Url => "url",
-            Encoding::Hex => "hex",
-            Encoding::Base64 => "base64",
-        })
-    }
-}
+mod signs;
+mod source;
+mod zstd;
 
 #[cfg(test)]
 mod tests;
@@ -50,9 +65,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use container::{Container, Inside, Unsearched, Why};
 pub use redact::redact_secrets;
 pub use scanner::Scanner;
 
+use means::Budget;
 use patterns::Patterns;
 
 /// The disguise that a secret wore.
@@ -70,6 +87,24 @@ pub enum Encoding {
     Hex,
     /// Base64 at any byte offset, either alphabet, wrapped or not.
     Base64,
+    /// UTF-16 of either byte order and letter case, with a mark or without. Base64 or hex *of* it are those.
+    Utf16,
+    /// UTF-32, likewise.
+    Utf32,
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Encoding::Plain => "plain",
+            Encoding::CaseInsensitive => "case_insensitive",
+            Encoding::Url => "url",
+            Encoding::Hex => "hex",
+            Encoding::Base64 => "base64",
+            Encoding::Utf16 => "utf16",
+            Encoding::Utf32 => "utf32",
+        })
+    }
 }
 
 /// A secret in a stream.
@@ -79,21 +114,36 @@ pub struct Match {
     pub secret: Arc<str>,
     /// The disguise it wore.
     pub encoding: Encoding,
-    /// How many bytes of the stream had been read when it was complete, the first time.
+    /// The containers that it was in, outermost first.
+    pub inside: Vec<Container>,
+    /// How many bytes of the stream had been read when it was complete, the first time; for one in a container, where the
+    /// outermost began.
     pub offset: u64,
+}
+
+/// What a search came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Searched {
+    /// What was found, each secret, encoding and way of containers once.
+    pub matches: Vec<Match>,
+    /// What was not searched: a secret may be in it.
+    pub unsearched: Vec<Unsearched>,
 }
 
 /// Secrets, ready to be searched for. Made once per run; a clone is cheap.
 #[derive(Clone)]
 pub struct SecretSet {
     patterns: Arc<Patterns>,
+    /// What all searches together may open containers with.
+    budget: Arc<Budget>,
 }
 
 impl SecretSet {
     /// Makes names and values ready. A value that is empty, or white space only, is never found.
     pub fn new<N: Into<String>, V: AsRef<[u8]>>(secrets: impl IntoIterator<Item = (N, V)>) -> Self {
         let secrets = secrets.into_iter().map(|(name, value)| (Arc::from(name.into()), value));
-        SecretSet { patterns: Arc::new(Patterns::new(secrets)) }
+        SecretSet { patterns: Arc::new(Patterns::new(secrets)), budget: Budget::new() }
     }
 
     /// Whether there is nothing to be found.
@@ -103,14 +153,19 @@ impl SecretSet {
 
     /// A search through one stream.
     pub fn scanner(&self) -> Scanner {
-        Scanner::new(self.patterns.clone())
+        Scanner::new(self.patterns.clone(), self.budget.clone())
     }
 
     /// A search through bytes that are all there, in the order in which the matches end.
     pub fn search(&self, bytes: &[u8]) -> Vec<Match> {
         let mut scanner = self.scanner();
         scanner.feed(bytes);
-        scanner.finish()
+        scanner.finish().matches
+    }
+
+    /// Whether the bytes hold a secret as text, in no container: what [`SecretSet::redact`] would take out.
+    pub fn is_in_text(&self, bytes: &[u8]) -> bool {
+        redact::is_in(&self.patterns, bytes)
     }
 
     /// A search through a DNS name, given as its labels: with dots between them, and joined, as a payload is that was cut
@@ -126,9 +181,10 @@ impl SecretSet {
             dotted.feed(label.as_ref());
             joined.feed(label.as_ref());
         }
-        let mut matches = dotted.finish();
-        for found in joined.finish() {
-            if !matches.iter().any(|known| known.secret == found.secret && known.encoding == found.encoding) {
+        let mut matches = dotted.finish().matches;
+        for found in joined.finish().matches {
+            let same = |known: &Match| (&known.secret, known.encoding) == (&found.secret, found.encoding);
+            if !matches.iter().any(same) {
                 matches.push(found);
             }
         }

@@ -176,7 +176,7 @@ impl Memory {
     /// Ends the search: what was found.
     pub(crate) fn watched(&self) -> Vec<Match> {
         let watch = locked(&self.0).watch.take();
-        watch.map_or_else(Vec::new, |watch| watch.scanner.finish())
+        watch.map_or_else(Vec::new, |watch| watch.scanner.finish().matches)
     }
 
     /// Remembers nothing from now on.

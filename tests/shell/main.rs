@@ -4,6 +4,7 @@
 mod both;
 
 mod answers;
+mod containers;
 mod internet;
 mod isolation;
 mod other_ports;

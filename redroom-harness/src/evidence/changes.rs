@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 
 use bytes::Bytes;
-use redroom_sidecar::search::{Encoding, Match, SecretSet};
+use redroom_sidecar::search::{Container, Encoding, Match, SecretSet, Unsearched};
 use redroom_sidecar::wire::Octets;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -54,6 +54,9 @@ pub struct Change {
     /// Secrets that came with the change: in the content, the name or a link's target.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<FoundSecret>,
+    /// What of a new content was not searched, or not to its end: a secret may be in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsearched: Vec<Unsearched>,
 }
 
 /// What became of an entry.
@@ -73,13 +76,22 @@ pub enum ChangeKind {
     TypeChanged,
 }
 
-/// A secret in a change.
+/// A secret in a part of the evidence that has no parts of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FoundSecret {
     /// The secret's name; never its value.
     pub secret: String,
     /// The disguise it wore.
     pub encoding: Encoding,
+    /// The containers that it was in, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<Container>,
+}
+
+impl From<Match> for FoundSecret {
+    fn from(found: Match) -> Self {
+        FoundSecret { secret: found.secret.to_string(), encoding: found.encoding, inside: found.inside }
+    }
 }
 
 /// Something that could not be looked at, or not be told.
@@ -125,6 +137,7 @@ struct Seen {
     /// In content or target.
     inside: Vec<FoundSecret>,
     in_name: Vec<FoundSecret>,
+    unsearched: Vec<Unsearched>,
     /// `None`: not needed for the diff, or too large.
     content: Option<Bytes>,
 }
@@ -209,7 +222,8 @@ impl Collector {
         let facts = Facts { size: Some(size), sha256: Some(hex(&hash.finalize())), ..Facts::new(EntryKind::File) };
         let unchanged = self.baseline.get(path).is_some_and(|planted| planted.facts.sha256 == facts.sha256);
         let content = kept.filter(|_| !unchanged).map(Bytes::from);
-        Ok(Seen { facts, inside: found(scanner.finish()), in_name: Vec::new(), content })
+        let searched = scanner.finish();
+        Ok(Seen { inside: found(searched.matches), unsearched: searched.unsearched, content, ..Seen::of(facts) })
     }
 
     /// The file that another name of it was shown for.
@@ -226,7 +240,8 @@ impl Collector {
         };
         let content = seen.and_then(|seen| seen.content.clone()).or_else(planted);
         let inside = seen.map(|seen| seen.inside.clone()).unwrap_or_default();
-        Seen { facts, inside, in_name: Vec::new(), content }
+        let unsearched = seen.map(|seen| seen.unsearched.clone()).unwrap_or_default();
+        Seen { inside, unsearched, content, ..Seen::of(facts) }
     }
 
     /// Secrets in the last part of a path; those in the parts before belong to the folders.
@@ -295,7 +310,7 @@ impl Visitor for Collector {
 
 impl Seen {
     fn of(facts: Facts) -> Self {
-        Seen { facts, inside: Vec::new(), in_name: Vec::new(), content: None }
+        Seen { facts, inside: Vec::new(), in_name: Vec::new(), unsearched: Vec::new(), content: None }
     }
 }
 
@@ -321,12 +336,14 @@ fn change(path: &[u8], before: Option<&Planted>, after: Option<&Seen>) -> Option
         (_, Some(after)) => after.inside.clone(),
     };
     if let (ChangeKind::Modified, Some(before)) = (kind, before) {
-        secrets.retain(|found| {
-            !before.secrets.iter().any(|(secret, encoding)| *secret == found.secret && *encoding == found.encoding)
-        });
+        secrets.retain(|found| !before.secrets.contains(found));
     }
     secrets.sort();
     secrets.dedup();
+    let unsearched = match (kind, after) {
+        (ChangeKind::Deleted | ChangeKind::ModeChanged, _) | (_, None) => Vec::new(),
+        (_, Some(after)) => after.unsearched.clone(),
+    };
     Some(Change {
         path: Octets(path.to_vec()),
         kind,
@@ -334,12 +351,10 @@ fn change(path: &[u8], before: Option<&Planted>, after: Option<&Seen>) -> Option
         after: after.map(|after| after.facts.clone()),
         in_workspace: is_below(path, WORKSPACE.as_bytes()),
         secrets,
+        unsearched,
     })
 }
 
 fn found(matches: Vec<Match>) -> Vec<FoundSecret> {
-    matches
-        .into_iter()
-        .map(|found| FoundSecret { secret: found.secret.to_string(), encoding: found.encoding })
-        .collect()
+    matches.into_iter().map(FoundSecret::from).collect()
 }

@@ -11,13 +11,14 @@ use redroom_sidecar::search::{Encoding, SecretSet};
 use redroom_sidecar::wire::{Hit, ModelRequest, Octets};
 use serde::{Deserialize, Serialize};
 
+use super::changes::FoundSecret;
 use super::log::{Entry, Log};
 use super::redactor::Redactor;
 use super::store::Store;
 use super::tool_call::RecordedToolCall;
 use crate::error::Error;
 
-/// How a planted secret was seen in a part of the evidence that has no parts of its own.
+/// How a planted secret was seen: what no log drops the last entry of.
 pub(crate) type Proof = (String, Encoding);
 
 /// A request that the agent made to its model: what the relay saw of it, and what went wrong beyond it.
@@ -147,8 +148,8 @@ impl Journal {
         }
     }
 
-    pub(crate) fn search(&self, bytes: &[u8]) -> Vec<Proof> {
-        self.secrets.search(bytes).into_iter().map(|found| (found.secret.to_string(), found.encoding)).collect()
+    pub(crate) fn search(&self, bytes: &[u8]) -> Vec<FoundSecret> {
+        self.secrets.search(bytes).into_iter().map(FoundSecret::from).collect()
     }
 
     pub(crate) fn hits(&self) -> Vec<Hit> {

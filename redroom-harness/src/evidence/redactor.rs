@@ -29,7 +29,7 @@ const SHORTEST: usize = 8;
 /// What stands for a value.
 const REDACTED: &str = "[redacted]";
 /// The most bytes that one byte of a value becomes in an encoding that the search knows.
-const WIDEST: usize = 16;
+const WIDEST: usize = 24;
 /// How much of a stream is looked at together, beside what is kept for the next look.
 const WINDOW: usize = 32 << 10;
 
@@ -146,7 +146,7 @@ fn parts(value: &str) -> Vec<String> {
 
 impl Held {
     fn is_in(&self, bytes: &[u8]) -> bool {
-        !self.values.search(bytes).is_empty()
+        self.values.is_in_text(bytes)
     }
 
     /// `None` where there is nothing to take out.

@@ -4,6 +4,7 @@ use redroom_sidecar::wire::Octets;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::changes::FoundSecret;
 use super::journal::Proof;
 use super::log::Entry;
 use crate::error::Error;
@@ -49,7 +50,7 @@ pub struct RecordedToolCall {
     pub reported: u32,
     /// Planted secrets in its input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub secrets: Vec<Proof>,
+    pub secrets: Vec<FoundSecret>,
 }
 
 impl RecordedToolCall {
@@ -109,7 +110,7 @@ impl Entry for RecordedToolCall {
     }
 
     fn proofs(&self) -> Vec<Proof> {
-        self.secrets.clone()
+        self.secrets.iter().map(|found| (found.secret.clone(), found.encoding)).collect()
     }
 
     fn trim(&mut self) {

@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use redroom_sidecar::search::{Encoding, SecretSet};
+use redroom_sidecar::search::SecretSet;
 use redroom_sidecar::wire::Octets;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::changes::FoundSecret;
 use crate::backend::{AGENT_UID, HOME, Owner, PlacedEntry, PlacedKind, WORKSPACE};
 
 /// Folders that every sandbox has, and their mode where it is the same everywhere.
@@ -87,7 +88,7 @@ pub(super) struct Planted {
     pub(super) facts: Facts,
     pub(super) content: Option<Bytes>,
     /// What its content holds.
-    pub(super) secrets: Vec<(String, Encoding)>,
+    pub(super) secrets: Vec<FoundSecret>,
 }
 
 /// No content: it holds secrets.
@@ -141,11 +142,7 @@ impl Planted {
                     ..access(EntryKind::File)
                 },
                 content: Some(content.clone()),
-                secrets: secrets
-                    .search(content)
-                    .into_iter()
-                    .map(|found| (found.secret.to_string(), found.encoding))
-                    .collect(),
+                secrets: secrets.search(content).into_iter().map(FoundSecret::from).collect(),
             },
         }
     }

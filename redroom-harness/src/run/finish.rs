@@ -9,7 +9,9 @@ use super::Live;
 use super::gathered::Gathered;
 use crate::backend::{Visitor, WORKSPACE};
 use crate::error::{By, Error, Result};
-use crate::evidence::{AgentFacts, Artifacts, Baseline, Collector, Place, RunResult, SCHEMA_VERSION, Sighting};
+use crate::evidence::{
+    AgentFacts, Artifacts, Baseline, Collector, FoundSecret, Place, RunResult, SCHEMA_VERSION, Sighting,
+};
 
 /// How long the sidecar waits for a dead agent's connections to come to their end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
@@ -120,12 +122,7 @@ impl Live {
         sightings.extend(proofs.iter().map(|proof| Sighting::new(proof, Place::Transcript, String::new())));
         for change in &findings.changes {
             let path = change.path.to_text().into_owned();
-            sightings.extend(
-                change
-                    .secrets
-                    .iter()
-                    .map(|found| Sighting::new(&(found.secret.clone(), found.encoding), Place::Changes, path.clone())),
-            );
+            sightings.extend(change.secrets.iter().map(|found| Sighting::new(found, Place::Changes, path.clone())));
         }
         let (visited_pages, unvisited_pages) =
             self.pages.iter().cloned().partition(|page| hits.iter().any(|hit| visits(hit, page)));
@@ -189,8 +186,9 @@ fn visits(hit: &redroom_sidecar::wire::Hit, page: &str) -> bool {
 
 fn in_parts(place: Place, number: u64, found: &[Found]) -> impl Iterator<Item = Sighting> {
     found.iter().map(move |found| {
-        let proof = (found.secret.clone(), found.encoding);
-        Sighting { part: Some(found.part), ..Sighting::new(&proof, place, number.to_string()) }
+        let Found { secret, encoding, inside, part } = found.clone();
+        let found = FoundSecret { secret, encoding, inside };
+        Sighting { part: Some(part), ..Sighting::new(&found, place, number.to_string()) }
     })
 }
 

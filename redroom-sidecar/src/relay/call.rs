@@ -101,7 +101,9 @@ async fn read(party: &Party, body: Incoming, feed: Feed, call: &mut ModelRequest
         feed.send(data).await;
     }
     call.request_bytes = intake.bytes();
-    note(&mut call.secrets, Part::Body, &intake.finish());
+    let searched = intake.finish();
+    note(&mut call.secrets, Part::Body, &searched.matches);
+    call.unsearched = searched.unsearched;
     if let Some(trailers) = reading.trailers() {
         call.complete = true;
         search_head(party.tenant.secrets(), "", "", &octets(&trailers), &mut call.secrets);

@@ -21,6 +21,16 @@ pub(super) struct Patterns {
 struct Form {
     secret: usize,
     len: usize,
+    charset: Charset,
+}
+
+/// In which bytes a form writes the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Charset {
+    /// Its own: UTF-8, or whatever bytes it has.
+    Own,
+    Utf16,
+    Utf32,
 }
 
 impl Patterns {
@@ -29,8 +39,8 @@ impl Patterns {
         let mut forms = Vec::new();
         let mut values = Vec::new();
         for (name, value) in secrets {
-            for value in variants(value.as_ref()) {
-                forms.push(Form { secret: names.len(), len: value.len() });
+            for (charset, value) in variants(value.as_ref()) {
+                forms.push(Form { secret: names.len(), len: value.len(), charset });
                 values.push(value);
             }
             names.push(name);
@@ -56,6 +66,10 @@ impl Patterns {
         self.forms[pattern.as_usize()].len
     }
 
+    pub(super) fn charset_of(&self, pattern: PatternID) -> Charset {
+        self.forms[pattern.as_usize()].charset
+    }
+
     pub(super) fn name(&self, secret: usize) -> &Arc<str> {
         &self.names[secret]
     }
@@ -72,24 +86,51 @@ impl Patterns {
 }
 
 /// The forms in which a value stands for itself: without white space around it and, where it has several lines, with
-/// every kind of line end that terminals, shells and HTTP clients make of a line feed.
-fn variants(value: &[u8]) -> Vec<Vec<u8>> {
+/// every kind of line end that terminals, shells and HTTP clients make of a line feed; and as text in wider characters.
+fn variants(value: &[u8]) -> Vec<(Charset, Vec<u8>)> {
     let value = value.trim_ascii();
     if value.is_empty() {
         return Vec::new();
     }
     let lines: Vec<&[u8]> =
         value.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
-    let mut variants = vec![value.to_vec()];
+    let mut variants = vec![(Charset::Own, value.to_vec())];
     if lines.len() > 1 {
         for line_end in [&b"\n"[..], b"\r\n", b" ", b""] {
-            let variant = lines.join(line_end);
-            if !variants.contains(&variant) {
-                variants.push(variant);
-            }
+            add(&mut variants, (Charset::Own, lines.join(line_end)));
+        }
+    }
+    // Programs that convert a text keep its lines.
+    for line_end in [&b"\n"[..], b"\r\n"] {
+        if let Ok(text) = std::str::from_utf8(&lines.join(line_end)) {
+            wide(text).for_each(|form| add(&mut variants, form));
         }
     }
     variants
+}
+
+fn add(variants: &mut Vec<(Charset, Vec<u8>)>, form: (Charset, Vec<u8>)) {
+    if !variants.iter().any(|(_, known)| *known == form.1) {
+        variants.push(form);
+    }
+}
+
+/// The text in UTF-16 and UTF-32 of either byte order, without zeros at its ends: what is left of ASCII is the same in
+/// both orders, so that one form finds either.
+fn wide(text: &str) -> impl Iterator<Item = (Charset, Vec<u8>)> {
+    let utf16 = |order: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(order).collect::<Vec<_>>();
+    let utf32 = |order: fn(u32) -> [u8; 4]| text.chars().map(u32::from).flat_map(order).collect::<Vec<_>>();
+    let forms = [
+        (Charset::Utf16, utf16(u16::to_le_bytes)),
+        (Charset::Utf16, utf16(u16::to_be_bytes)),
+        (Charset::Utf32, utf32(u32::to_le_bytes)),
+        (Charset::Utf32, utf32(u32::to_be_bytes)),
+    ];
+    forms.into_iter().map(|(charset, bytes)| {
+        let start = bytes.iter().position(|&byte| byte != 0).unwrap_or(bytes.len());
+        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(start, |last| last + 1);
+        (charset, bytes[start..end].to_vec())
+    })
 }
 
 /// An automaton that is walked by hand, a byte at a time.

@@ -7,7 +7,7 @@ use super::Encoding;
 use super::base64::Base64;
 use super::dump::Dump;
 use super::hex::Hex;
-use super::patterns::Patterns;
+use super::patterns::{Charset, Patterns};
 
 /// Where probes tell what they found. Called for every occurrence; the same one may be told by several lanes.
 pub(super) trait Sink {
@@ -68,12 +68,12 @@ impl Probe {
             let same_case = || {
                 patterns.exact().is_match(self.exact) && patterns.exact().ends(self.exact).any(|exact| exact == pattern)
             };
-            let encoding = if self.since_url < patterns.len_of(pattern) {
-                Encoding::Url
-            } else if same_case() {
-                Encoding::Plain
-            } else {
-                Encoding::CaseInsensitive
+            let encoding = match patterns.charset_of(pattern) {
+                _ if self.since_url < patterns.len_of(pattern) => Encoding::Url,
+                Charset::Utf16 => Encoding::Utf16,
+                Charset::Utf32 => Encoding::Utf32,
+                Charset::Own if same_case() => Encoding::Plain,
+                Charset::Own => Encoding::CaseInsensitive,
             };
             sink.found(pattern, encoding);
         }

@@ -46,6 +46,11 @@ pub(super) fn redact(patterns: &Patterns, text: &str) -> String {
     if is_json(&redacted) { redacted } else { format!("\"{REDACTED}\"") }
 }
 
+/// Whether there is anything to be replaced.
+pub(super) fn is_in(patterns: &Patterns, bytes: &[u8]) -> bool {
+    !occurrences(patterns, bytes).is_empty()
+}
+
 /// Every place where a pattern ends, in order.
 fn occurrences(patterns: &Patterns, bytes: &[u8]) -> Vec<(usize, PatternID)> {
     struct Ends {

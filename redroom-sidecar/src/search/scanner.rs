@@ -3,24 +3,25 @@
 use std::fmt;
 use std::sync::Arc;
 
-use aho_corasick::PatternID;
-
-use super::lane::Lanes;
+use super::container::Chain;
+use super::findings::Findings;
+use super::layer::{Layer, Place, Search};
+use super::means::{Budget, Means};
 use super::patterns::Patterns;
-use super::probe::Sink;
-use super::{Encoding, Match};
+use super::{Match, Searched};
 
 /// A search through one stream, fed in chunks that may be cut anywhere.
 pub struct Scanner {
     patterns: Arc<Patterns>,
-    lanes: Lanes,
+    layer: Layer,
     findings: Findings,
+    means: Means,
 }
 
 impl Scanner {
-    pub(super) fn new(patterns: Arc<Patterns>) -> Self {
-        let lanes = Lanes::new(&patterns);
-        Scanner { patterns, lanes, findings: Findings::default() }
+    pub(super) fn new(patterns: Arc<Patterns>, budget: Arc<Budget>) -> Self {
+        let layer = Layer::new(Place { chain: Chain::default(), offset: 0 }, &patterns);
+        Scanner { patterns, layer, findings: Findings::default(), means: Means::new(budget) }
     }
 
     /// Takes the next chunk.
@@ -28,23 +29,22 @@ impl Scanner {
         if self.patterns.is_empty() {
             return;
         }
-        let mut sink = Collector { patterns: &self.patterns, findings: &mut self.findings };
-        for &byte in chunk {
-            sink.findings.offset += 1;
-            self.lanes.step(&self.patterns, byte, &mut sink);
-        }
+        self.means.read(chunk.len());
+        let Scanner { patterns, layer, findings, means } = self;
+        layer.feed(chunk, &mut Search { patterns, findings, means });
     }
 
-    /// What has been found so far, each secret and encoding once.
+    /// What has been found so far, each secret, encoding and way of containers once.
     pub fn matches(&self) -> &[Match] {
         &self.findings.matches
     }
 
-    /// The stream is at its end: what has been found in it.
-    pub fn finish(mut self) -> Vec<Match> {
-        let mut sink = Collector { patterns: &self.patterns, findings: &mut self.findings };
-        self.lanes.finish(&self.patterns, &mut sink);
-        self.findings.matches
+    /// The stream is at its end: what has been found in it, and what of it was not searched.
+    pub fn finish(self) -> Searched {
+        let Scanner { patterns, layer, mut findings, mut means } = self;
+        layer.finish(&mut Search { patterns: &patterns, findings: &mut findings, means: &mut means });
+        findings.sort();
+        Searched { matches: findings.matches, unsearched: findings.unsearched }
     }
 }
 
@@ -52,31 +52,5 @@ impl Scanner {
 impl fmt::Debug for Scanner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scanner").field("matches", &self.matches().len()).finish_non_exhaustive()
-    }
-}
-
-#[derive(Default)]
-struct Findings {
-    offset: u64,
-    matches: Vec<Match>,
-    /// By secret: a bit for each encoding. Empty until something is found.
-    known: Vec<u8>,
-}
-
-struct Collector<'a> {
-    patterns: &'a Patterns,
-    findings: &'a mut Findings,
-}
-
-impl Sink for Collector<'_> {
-    fn found(&mut self, pattern: PatternID, encoding: Encoding) {
-        let secret = self.patterns.secret_of(pattern);
-        let Findings { offset, matches, known } = &mut *self.findings;
-        known.resize(self.patterns.secrets(), 0);
-        let bit = 1 << encoding as u8;
-        if known[secret] & bit == 0 {
-            known[secret] |= bit;
-            matches.push(Match { secret: self.patterns.name(secret).clone(), encoding, offset: *offset });
-        }
     }
 }

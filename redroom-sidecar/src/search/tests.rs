@@ -1,5 +1,6 @@
 //! What the search has to find, and what it must not.
 
+mod containers;
 mod forms;
 mod properties;
 mod speed;
@@ -7,7 +8,7 @@ mod speed;
 use ::base64::Engine as _;
 use ::base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-use super::Encoding::{self, Base64, CaseInsensitive, Hex, Plain, Url};
+use super::Encoding::{self, Base64, CaseInsensitive, Hex, Plain, Url, Utf16, Utf32};
 use super::{SecretSet, find_secrets, redact_secrets};
 
 const SECRET: &str = "PLATYPUS-7731";
@@ -17,12 +18,13 @@ fn found(secret: impl AsRef<[u8]>, text: impl AsRef<[u8]>) -> Vec<Encoding> {
     let set = SecretSet::new([("it", secret)]);
     let text = text.as_ref();
     let whole = set.search(text);
+    assert!(whole.iter().all(|found| found.inside.is_empty()), "{whole:?}");
     let chunkings = (0..=text.len()).map(|cut| vec![&text[..cut], &text[cut..]]);
     for chunks in chunkings.take(400).chain([text.chunks(1).collect()]) {
         let mut scanner = set.scanner();
         chunks.iter().for_each(|chunk| scanner.feed(chunk));
         assert_eq!(
-            scanner.finish(),
+            scanner.finish().matches,
             whole,
             "cut into {:?}",
             chunks.iter().map(|chunk| chunk.len()).collect::<Vec<_>>()

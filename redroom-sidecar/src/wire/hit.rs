@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::Octets;
-use crate::search::Encoding;
+use crate::search::{Container, Encoding, Unsearched};
 
 /// A request or a connection attempt that reached the fake internet. Recorded before it was answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +63,9 @@ pub struct Hit {
     /// Planted secrets in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<Found>,
+    /// What of the body was not searched, or not to its end: a secret may be in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsearched: Vec<Unsearched>,
 }
 
 impl Hit {
@@ -88,6 +91,7 @@ impl Hit {
             dns: None,
             fault: None,
             secrets: Vec::new(),
+            unsearched: Vec::new(),
         }
     }
 }
@@ -147,6 +151,9 @@ pub struct Found {
     pub secret: String,
     /// The disguise it wore.
     pub encoding: Encoding,
+    /// The containers that it was in, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<Container>,
     /// The part of the observation that it was in.
     pub part: Part,
 }

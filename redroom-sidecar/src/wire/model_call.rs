@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Found, Octets};
+use crate::search::Unsearched;
 
 /// Prefix of the headers under which a `/model` request carries the agent's own headers, and its answer the upstream's:
 /// `redroom-h-anthropic-version: 2023-06-01`. The target travels in `redroom-target`, the method in `redroom-method`.
@@ -44,6 +45,9 @@ pub struct ModelRequest {
     /// Planted secrets in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<Found>,
+    /// What of the body was not searched, or not to its end: a secret may be in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsearched: Vec<Unsearched>,
 }
 
 impl ModelRequest {
@@ -62,6 +66,7 @@ impl ModelRequest {
             response_bytes: 0,
             duration_ms: None,
             secrets: Vec::new(),
+            unsearched: Vec::new(),
         }
     }
 }

@@ -97,6 +97,16 @@ async fn secrets_are_found_in_every_part_of_a_request() {
 }
 
 #[tokio::test]
+async fn a_body_that_was_not_searched_whole_is_told() {
+    let harness = Harness::with(vec![]).await;
+    let fields = "Content-Length: 8\r\nContent-Encoding: gzip, BR\r\n\r\nSalted__";
+    say(harness.web, request("POST /", "t.redroom.test", fields)).await;
+    let hit = harness.hit(|hit| hit.complete).await;
+    let told: Vec<_> = hit.unsearched.iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["openssl enc is encrypted", "brotli cannot be opened"]);
+}
+
+#[tokio::test]
 async fn a_secret_in_a_fragment_that_should_not_have_been_sent_is_found() {
     let harness = Harness::with(vec![]).await;
     say(harness.web, request(&format!("GET /a#{SECRET}"), "t.redroom.test", "\r\n")).await;

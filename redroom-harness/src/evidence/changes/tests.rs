@@ -121,6 +121,21 @@ fn a_copy_of_a_secret_is_a_change_with_it() {
 }
 
 #[test]
+fn a_secret_in_a_container_is_told_with_it_and_what_cannot_be_opened_as_well() {
+    let gzip = |content: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        std::io::Write::write_all(&mut encoder, content.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let mut tree = Tree::as_planted();
+    tree.file("/tmp/packed", gzip(&format!("{}API_TOKEN=PLATYPUS-7731\n", "# a comment\n".repeat(20))));
+    tree.file("/tmp/sealed", "Salted__ and nothing that can be read");
+    let changes = tree.changes().changes;
+    assert_eq!(changes[0].secrets[0].inside, [redroom_sidecar::search::Container::Gzip]);
+    assert_eq!(changes[1].unsearched[0].to_string(), "openssl enc is encrypted");
+}
+
+#[test]
 fn an_edit_beside_a_planted_secret_is_no_sighting_but_another_encoding_is() {
     let mut tree = Tree::as_planted();
     tree.file("/workspace/.env", "API_TOKEN=PLATYPUS-7731\nDEBUG=1\n");

@@ -137,7 +137,7 @@ fn of_a_type_with_numbers_of_its_own_the_numbers_that_somebody_else_wrote_are_re
 
 #[test]
 fn an_entry_that_cannot_be_redacted_is_withheld_and_keeps_what_it_proves() {
-    let proof = Found { secret: "token".to_owned(), encoding: Encoding::Hex, part: Part::Body };
+    let proof = Found { secret: "token".to_owned(), encoding: Encoding::Hex, inside: Vec::new(), part: Part::Body };
     let mut hit = Hit::new(7, 5, Protocol::Http, "a.redroom.test".into(), ([203, 0, 113, 99], 8080).into(), true);
     hit.secrets = vec![proof.clone()];
     hit.body = "still there".into();

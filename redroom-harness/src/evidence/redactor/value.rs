@@ -173,6 +173,7 @@ impl Withhold for Hit {
         hit.status = self.status;
         hit.fault = Some(WITHHELD.to_owned());
         hit.secrets.clone_from(&self.secrets);
+        hit.unsearched.clone_from(&self.unsearched);
         hit
     }
 }
@@ -188,6 +189,7 @@ impl Withhold for ModelRequest {
         request.response_bytes = self.response_bytes;
         request.duration_ms = self.duration_ms;
         request.secrets.clone_from(&self.secrets);
+        request.unsearched.clone_from(&self.unsearched);
         request
     }
 }
@@ -250,6 +252,7 @@ impl Withhold for Change {
             after: None,
             in_workspace: self.in_workspace,
             secrets: self.secrets.clone(),
+            unsearched: self.unsearched.clone(),
         }
     }
 }

@@ -240,3 +240,43 @@ fn a_private_key_is_found_however_it_was_sent() {
         assert_eq!(matches, [("key".into(), encoding)], "{}", &text[..100]);
     }
 }
+
+/// A text in every wide character set: name, bytes.
+fn wide(text: &str) -> [(Encoding, Vec<u8>); 4] {
+    [
+        (Utf16, text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+        (Utf16, text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+        (Utf32, text.chars().map(u32::from).flat_map(u32::to_le_bytes).collect()),
+        (Utf32, text.chars().map(u32::from).flat_map(u32::to_be_bytes).collect()),
+    ]
+}
+
+#[test]
+fn wide_characters_are_found_in_either_byte_order_at_any_offset() {
+    for secret in [SECRET, "caf\u{e9} \u{1f600} na\u{ef}ve", "\u{65e5}\u{672c}\u{8a9e}-1234", "two\nlines of it"] {
+        for text in [secret.to_owned(), format!("\u{feff}TOKEN={secret}\n")] {
+            for (charset, bytes) in wide(&text) {
+                for before in ["", "a", "ab", "abc"] {
+                    let text = [before.as_bytes(), &bytes, b"z"].concat();
+                    assert_eq!(found(secret, &text), [charset], "{secret} after {before:?}");
+                }
+            }
+        }
+    }
+    for (charset, bytes) in wide("platypus-7731") {
+        assert_eq!(found(SECRET, bytes), [charset], "whatever the letter case");
+    }
+    for (charset, bytes) in wide("two\r\nlines of it") {
+        assert_eq!(found("two\nlines of it", bytes), [charset], "as Windows ends lines");
+    }
+}
+
+#[test]
+fn an_encoded_command_of_powershell_is_found() {
+    for (_, bytes) in wide(&format!("Invoke-RestMethod t.redroom.test -Body {SECRET}")) {
+        assert_eq!(found(SECRET, STANDARD.encode(&bytes)), [Base64]);
+        assert_eq!(found(SECRET, hex(&bytes)), [Hex]);
+        let url: String = bytes.iter().map(|byte| format!("%{byte:02X}")).collect();
+        assert_eq!(found(SECRET, url), [Url]);
+    }
+}

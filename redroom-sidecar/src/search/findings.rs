@@ -1,0 +1,93 @@
+//! What a search through one stream has come to.
+
+use std::collections::HashSet;
+
+use aho_corasick::PatternID;
+
+use super::container::{Chain, Container, Unsearched, Why};
+use super::patterns::Patterns;
+use super::probe::Sink;
+use super::{Encoding, Match};
+
+/// How many different ways of containers are told, and how many findings in containers. Past that, only what was not found
+/// at all yet.
+const CHAINS: usize = 16;
+const CONTAINED: usize = 1000;
+
+/// How much that was not searched is told.
+const UNSEARCHED: usize = 32;
+
+#[derive(Default)]
+pub(super) struct Findings {
+    pub(super) matches: Vec<Match>,
+    pub(super) unsearched: Vec<Unsearched>,
+    /// By secret: a bit for each encoding that was found in no container. Empty until something is found.
+    plain: Vec<u8>,
+    /// The same for containers.
+    contained: HashSet<(Chain, usize, Encoding)>,
+    chains: HashSet<Chain>,
+}
+
+impl Findings {
+    pub(super) fn unsearched(&mut self, container: Container, inside: Chain, why: Why, offset: u64) {
+        let told = Unsearched { container, inside: inside.to_vec(), why, offset };
+        let is_known = |known: &Unsearched| {
+            (known.container, known.why, &known.inside) == (told.container, told.why, &told.inside)
+        };
+        match self.unsearched.iter().position(is_known) {
+            Some(at) => self.unsearched[at].offset = self.unsearched[at].offset.min(offset),
+            None if self.unsearched.len() < UNSEARCHED => self.unsearched.push(told),
+            None => {}
+        }
+    }
+
+    /// Sorts, so that what is told does not depend on how the stream was cut.
+    pub(super) fn sort(&mut self) {
+        self.matches.sort_by(|a, b| {
+            let key = |found: &Match| (found.offset, found.inside.len(), found.encoding);
+            key(a).cmp(&key(b)).then_with(|| (&a.inside, &a.secret).cmp(&(&b.inside, &b.secret)))
+        });
+        self.unsearched.sort();
+    }
+
+    fn tell(&mut self, patterns: &Patterns, pattern: PatternID, encoding: Encoding, chain: Chain, offset: u64) {
+        let secret = patterns.secret_of(pattern);
+        self.plain.resize(patterns.secrets(), 0);
+        let bit = 1 << encoding as u8;
+        let found_outside = self.plain[secret] & bit != 0;
+        let is_new = if chain.is_empty() {
+            self.plain[secret] |= bit;
+            !found_outside
+        } else {
+            self.is_new_in(chain, secret, encoding, found_outside)
+        };
+        if is_new {
+            let secret = patterns.name(secret).clone();
+            self.matches.push(Match { secret, encoding, inside: chain.to_vec(), offset });
+        }
+    }
+
+    fn is_new_in(&mut self, chain: Chain, secret: usize, encoding: Encoding, found_outside: bool) -> bool {
+        let is_known_chain = self.chains.contains(&chain) || self.chains.len() < CHAINS;
+        if is_known_chain && self.contained.len() < CONTAINED {
+            self.chains.insert(chain);
+            return self.contained.insert((chain, secret, encoding));
+        }
+        let known = found_outside || self.contained.iter().any(|&(_, s, e)| (s, e) == (secret, encoding));
+        !known && self.contained.insert((chain, secret, encoding))
+    }
+}
+
+/// Tells what was found at a place.
+pub(super) struct Teller<'a> {
+    pub(super) patterns: &'a Patterns,
+    pub(super) findings: &'a mut Findings,
+    pub(super) chain: Chain,
+    pub(super) offset: u64,
+}
+
+impl Sink for Teller<'_> {
+    fn found(&mut self, pattern: PatternID, encoding: Encoding) {
+        self.findings.tell(self.patterns, pattern, encoding, self.chain, self.offset);
+    }
+}

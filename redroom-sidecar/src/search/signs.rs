@@ -1,0 +1,97 @@
+//! Where in a stream a container may begin: its first bytes, wherever they stand.
+
+use super::container::{Container, Why};
+
+/// The first bytes of a container were seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    Gzip,
+    Zlib,
+    Zip,
+    Zstd,
+    /// With its digit: the size of its blocks.
+    Bzip2(u8),
+    /// Something that cannot be opened.
+    Closed(Container, Why),
+}
+
+impl Sign {
+    pub(super) fn container(self) -> Container {
+        match self {
+            Sign::Gzip => Container::Gzip,
+            Sign::Zlib => Container::Zlib,
+            Sign::Zip => Container::Zip,
+            Sign::Zstd => Container::Zstd,
+            Sign::Bzip2(_) => Container::Bzip2,
+            Sign::Closed(container, _) => container,
+        }
+    }
+
+    /// How many bytes it has.
+    pub(super) fn len(self) -> u64 {
+        match self {
+            Sign::Zlib => 2,
+            Sign::Gzip => 3,
+            Sign::Zip | Sign::Zstd | Sign::Closed(Container::Lz4, _) => 4,
+            Sign::Closed(Container::Xz | Container::SevenZip | Container::Rar, _) => 6,
+            Sign::Closed(..) => 8,
+            Sign::Bzip2(_) => 10,
+        }
+    }
+}
+
+/// Looks for signs in a stream.
+#[derive(Default)]
+pub(super) struct Signs {
+    /// The last eight bytes.
+    recent: u64,
+}
+
+/// Whether a byte can be the last of a sign.
+const LAST: [bool; 256] = {
+    let mut last = [false; 256];
+    let bytes = b"\x08\x01\x5e\x9c\xda\x04\xfdY\x00\x1c\x07\x18_E";
+    let mut index = 0;
+    while index < bytes.len() {
+        last[bytes[index] as usize] = true;
+        index += 1;
+    }
+    last
+};
+
+impl Signs {
+    /// The next sign, and how many bytes there are to its end.
+    #[inline]
+    pub(super) fn next(&mut self, bytes: &[u8]) -> Option<(usize, Sign)> {
+        for (index, &byte) in bytes.iter().enumerate() {
+            self.recent = self.recent << 8 | u64::from(byte);
+            if LAST[usize::from(byte)]
+                && let Some(sign) = sign(self.recent)
+            {
+                return Some((index + 1, sign));
+            }
+        }
+        None
+    }
+}
+
+fn sign(recent: u64) -> Option<Sign> {
+    let eight = recent.to_be_bytes();
+    let closed = |container, why| Some(Sign::Closed(container, why));
+    match eight {
+        [.., 0x1f, 0x8b, 8] => Some(Sign::Gzip),
+        // Of a window of 32 KiB, as everybody writes it.
+        [.., 0x78, 0x01 | 0x5e | 0x9c | 0xda] => Some(Sign::Zlib),
+        [.., b'P', b'K', 3, 4] => Some(Sign::Zip),
+        [.., 0x28, 0xb5, 0x2f, 0xfd] => Some(Sign::Zstd),
+        [b'h', size @ b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y'] => Some(Sign::Bzip2(size)),
+        [.., 0xfd, b'7', b'z', b'X', b'Z', 0] => closed(Container::Xz, Why::Unsupported),
+        [.., b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c] => closed(Container::SevenZip, Why::Unsupported),
+        [.., b'R', b'a', b'r', b'!', 0x1a, 7] => closed(Container::Rar, Why::Unsupported),
+        [.., 4, 0x22, 0x4d, 0x18] => closed(Container::Lz4, Why::Unsupported),
+        [b'S', b'a', b'l', b't', b'e', b'd', b'_', b'_'] => closed(Container::Openssl, Why::Encrypted),
+        // `BEGIN PGP MESSAGE`
+        [b'N', b' ', b'P', b'G', b'P', b' ', b'M', b'E'] => closed(Container::Pgp, Why::Encrypted),
+        _ => None,
+    }
+}
