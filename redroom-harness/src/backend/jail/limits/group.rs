@@ -220,9 +220,9 @@ mod tests {
         let own = name(SESSION, "slot-3").unwrap();
         assert_eq!(own, format!("redroom-{SESSION}-slot-3"));
         assert_eq!(session(&own), Some(SESSION));
-        for foreign in
-            ["docker", "redroom-", "redroom-x", "redroom-6f1c2f0e-5b0f-4c6e-9a51-0d9a3f1f7c1é-x", "user.slice"]
-        {
+        let (long, bare) = (format!("redroom-{}-x", "x".repeat(36)), format!("redroom-{SESSION}"));
+        let cut = "redroom-6f1c2f0e-5b0f-4c6e-9a51-0d9a3f1f7c1é-x";
+        for foreign in ["docker", "redroom-", "redroom-x", "user.slice", cut, &long, &bare, &format!("{bare}x")] {
             assert_eq!(session(foreign), None, "{foreign}");
         }
         for (session, part) in
