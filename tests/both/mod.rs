@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 const CHOICE: &str = "REDROOM_BACKEND";
 
 /// Plays the suite on the backend that was chosen, or on one after the other.
-pub fn play(suite: fn() -> ExitCode) -> ExitCode {
+pub(crate) fn play(suite: fn() -> ExitCode) -> ExitCode {
     // A sidecar and a jail's processes are this executable too.
     redroom::init();
     let listing = std::env::args().any(|argument| argument == "--list");

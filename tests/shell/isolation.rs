@@ -191,6 +191,7 @@ async fn nothing_of_the_image_is_writable_but_the_places_that_are_collected(run:
                stat -L -c '%U %a' $file; { echo x >> $file; } 2>/dev/null && echo wrote $file
                mv -f $file /tmp/stolen 2>/dev/null && echo moved $file
              done
+             rm -f /tmp/stolen
              awk '$4 ~ /(^|,)rw(,|$)/ {print $2}' /proc/mounts | grep -v -e '^/dev' -e '^/proc' -e '^/sys' | sort",
         )
         .await?;
