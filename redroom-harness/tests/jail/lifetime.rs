@@ -37,7 +37,7 @@ fn start(mark: &str) -> Result<Child, Failed> {
     let mut line = String::new();
     BufReader::new(victim.stdout.take().ok_or("no output")?).read_line(&mut line)?;
     same(line.as_str(), "ready\n", "the other process")?;
-    ensure(processes_with(mark) >= 3, || "its processes cannot be seen".to_owned())?;
+    eventually(Duration::from_secs(5), "its processes are there", || processes_with(mark) >= 3)?;
     Ok(victim)
 }
 
@@ -85,7 +85,7 @@ fn closed(fixture: &Fixture) -> Result<(), Failed> {
         let mut place = fixture.open().await?;
         let sandbox = place.sandbox(Vec::new()).await?;
         said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
-        same(processes_with(&mark), 1, "before")?;
+        eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
         place.slot.close().await?;
         place.slot.close().await?;
         let mut rest = Vec::new();
@@ -101,7 +101,7 @@ fn dropped(fixture: &Fixture) -> Result<(), Failed> {
         let mark = mark();
         let sandbox = place.sandbox(Vec::new()).await?;
         said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
-        same(processes_with(&mark), 1, "before")?;
+        eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
         drop(sandbox);
         eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)
     })

@@ -164,7 +164,7 @@ async fn make(
         Resident::Given(user) => user,
         Resident::Own => AGENT_UID,
     };
-    let inhabitant = Inhabitant { id, alone: !resident.is_privileged(), program };
+    let inhabitant = Inhabitant { id, program };
     let planned = layout::plan(&Machine, inhabitant, spec.entries)?;
 
     let (FromSandbox::Helper { pid }, [helper]) = next(&channel, resident).await? else { return Err(out_of_order()) };
