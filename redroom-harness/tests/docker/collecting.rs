@@ -1,10 +1,14 @@
 //! What is taken out of a sandbox.
 
+#[path = "hostile_tree.rs"]
+mod hostile_tree;
+
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
-use redroom_harness::backend::CollectedKind;
+use redroom_harness::backend::{AGENT_UID, CollectedKind, WORKSPACE};
 
+use self::hostile_tree::{ROWS, SCRIPT};
 use crate::Body;
 use crate::fixture::{Collected, Fixture, MIB, ensure, file, said, same};
 
@@ -41,53 +45,18 @@ fn frozen(fixture: &Fixture) -> Result<(), Failed> {
 fn hostile(fixture: &Fixture) -> Result<(), Failed> {
     fixture.in_slot(|place| async move {
         let sandbox = place.sandbox(Vec::new()).await?;
-        let script = r#"python3 - <<'END'
-import os, socket
-os.symlink('/etc/passwd', 'link'); os.symlink('../../nowhere', 'dangling'); os.symlink('.', 'self')
-os.mkfifo('fifo')
-socket.socket(socket.AF_UNIX).bind('socket')
-open('first', 'w').write('shared'); os.link('first', 'second')
-open(b'line\nbreak', 'w').write('1')
-open(b'caf\xe9', 'w').write('2')
-open(b'\xff\n15 path=w_first\n11 size=99\n', 'w').write('3')
-open('.wh.first', 'w').write('4'); open('-rf', 'w').write('5')
-open('suid', 'w').write('6'); os.chmod('suid', 0o6755)
-open('closed', 'w').write('7'); os.chmod('closed', 0)
-os.mkdir('shut'); open('shut/inside', 'w').write('8'); os.chmod('shut', 0)
-here = os.getcwd()
-for _ in range(30):
-    os.mkdir('d' * 200); os.chdir('d' * 200)
-open('deep', 'w').write('9')
-END"#;
-        said(&*sandbox, script).await?;
+        said(&*sandbox, &format!("python3 - <<'END'{SCRIPT}END")).await?;
         sandbox.freeze().await?;
-        let collected = Collected::of(&*sandbox, &["/workspace"]).await?;
-        same(collected.kind("/workspace/link")?, &CollectedKind::Symlink(b"/etc/passwd".to_vec()), "link")?;
-        same(collected.kind("/workspace/dangling")?, &CollectedKind::Symlink(b"../../nowhere".to_vec()), "dangling")?;
-        same(collected.kind("/workspace/fifo")?, &CollectedKind::Special("fifo"), "fifo")?;
-        same(collected.get("/workspace/socket").is_err(), true, "a socket is not in an archive")?;
-        let (first, second) = (collected.kind("/workspace/first")?, collected.kind("/workspace/second")?);
-        same(first, &CollectedKind::File(6), "first")?;
-        same(second, &CollectedKind::HardLink(b"/workspace/first".to_vec()), "second")?;
-        for (path, content) in [
-            (&b"/workspace/line\nbreak"[..], "1"),
-            (b"/workspace/caf\xe9", "2"),
-            (b"/workspace/\xff\n15 path=w_first\n11 size=99\n", "3"),
-            (b"/workspace/.wh.first", "4"),
-            (b"/workspace/-rf", "5"),
-            (b"/workspace/suid", "6"),
-            (b"/workspace/closed", "7"),
-            (b"/workspace/shut/inside", "8"),
-        ] {
-            same(collected.text(path)?.as_str(), content, path.escape_ascii())?;
+        let collected = Collected::of(&*sandbox, &[WORKSPACE]).await?;
+        for row in ROWS {
+            let path = row.path(WORKSPACE);
+            let (entry, content) = collected.get(&path)?;
+            same(&entry.kind, &row.kind(WORKSPACE), path.escape_ascii())?;
+            same(content, &row.content(), path.escape_ascii())?;
+            same(entry.mode, row.mode.unwrap_or(entry.mode), path.escape_ascii())?;
+            same((entry.uid, entry.gid), (AGENT_UID, AGENT_UID), path.escape_ascii())?;
         }
-        same(collected.get("/workspace/suid")?.0.mode, 0o6755, "mode of suid")?;
-        same(collected.get("/workspace/closed")?.0.mode, 0, "mode of closed")?;
-        same(
-            (collected.get("/workspace/shut")?.0.uid, collected.get("/workspace/shut")?.0.gid),
-            (1000, 1000),
-            "owner",
-        )?;
+        same(collected.get("/workspace/socket").is_err(), true, "a socket is not in an archive")?;
         // Deeper than a path can be named: the engine cannot reach it, and we say so.
         let longest = collected.entries.keys().map(Vec::len).max().unwrap_or(0);
         ensure(longest > 3500, || format!("the longest path has {longest} bytes"))?;

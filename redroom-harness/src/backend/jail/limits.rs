@@ -210,7 +210,8 @@ impl Limiter {
         &self.best_effort
     }
 
-    /// Whether the kernel has killed something in it for memory. Without a group it does not say: ask the watchdog.
+    /// Whether the kernel has killed something in it for memory: until it is [closed](Self::close). Without a group it does not say; then
+    /// the watchdog does.
     pub(crate) fn memory_exceeded(&self) -> bool {
         self.groups.iter().any(|made| made.group.killed_for_memory() > 0)
     }

@@ -207,6 +207,10 @@ fn counter(text: &str, word: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     const SESSION: &str = "6f1c2f0e-5b0f-4c6e-9a51-0d9a3f1f7c11";
@@ -216,9 +220,9 @@ mod tests {
         let own = name(SESSION, "slot-3").unwrap();
         assert_eq!(own, format!("redroom-{SESSION}-slot-3"));
         assert_eq!(session(&own), Some(SESSION));
-        for foreign in
-            ["docker", "redroom-", "redroom-x", "redroom-6f1c2f0e-5b0f-4c6e-9a51-0d9a3f1f7c1é-x", "user.slice"]
-        {
+        let (long, bare) = (format!("redroom-{}-x", "x".repeat(36)), format!("redroom-{SESSION}"));
+        let cut = "redroom-6f1c2f0e-5b0f-4c6e-9a51-0d9a3f1f7c1é-x";
+        for foreign in ["docker", "redroom-", "redroom-x", "user.slice", cut, &long, &bare, &format!("{bare}x")] {
             assert_eq!(session(foreign), None, "{foreign}");
         }
         for (session, part) in
@@ -241,5 +245,28 @@ mod tests {
         for (cpus, expected) in [(2.0, 200_000), (0.5, 50_000), (0.01, 1000), (0.001, 1000)] {
             assert_eq!(quota(cpus), expected, "{cpus}");
         }
+    }
+
+    /// Without controllers, which a hierarchy of version 2 need not have: what groups do is there all the same.
+    #[test]
+    fn a_group_of_version_two_is_killed_at_once() {
+        let Some(folder) = Hierarchies::of_this_process().top_of_version_two() else {
+            eprintln!("skipped: no control group of version 2 may be written to");
+            return;
+        };
+        let place = Place { version: Version::Two, folder };
+        let group = Group::create(&place, &name(&Uuid::new_v4().to_string(), "test").unwrap()).unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "read line; sleep 1000 & echo there; wait"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        group.admit(Pid::from_child(&child)).unwrap();
+        child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+        assert_eq!(group.processes().len(), 2);
+        assert!(group.kill());
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        group.remove().unwrap();
+        assert!(!group.folder().exists());
+        group.remove().unwrap();
     }
 }

@@ -105,6 +105,11 @@ impl Hierarchies {
         two.into_iter().chain(one)
     }
 
+    #[cfg(test)]
+    pub(super) fn top_of_version_two(&self) -> Option<PathBuf> {
+        self.two.iter().find(|candidate| candidate.writable).map(|candidate| candidate.folder.clone())
+    }
+
     fn two(&self) -> Option<&Candidate> {
         let usable = |candidate: &&Candidate| {
             candidate.writable

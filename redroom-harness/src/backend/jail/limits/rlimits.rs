@@ -2,10 +2,14 @@
 
 use rustix::process::Resource;
 
+use super::OUR_PROCESSES;
 use crate::backend::SandboxLimits;
 
 /// Agents' programs map this much before they do anything: with less, one was seen to end at once.
 const LEAST_DATA: u64 = 1 << 30;
+
+/// The process that holds a slot's network, the same user's.
+const KEEPER: u32 = 1;
 
 /// Limits for the first process of a sandbox, soft and hard; all others inherit them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +27,7 @@ impl Rlimits {
             all.push((Resource::Data, limits.memory.max(LEAST_DATA)));
         }
         if !pids_held {
-            all.push((Resource::Nproc, limits.pids.into()));
+            all.push((Resource::Nproc, limits.pids.saturating_add(OUR_PROCESSES + KEEPER).into()));
         }
         Rlimits(all.into_iter().map(|(resource, value)| (resource as u32, value)).collect())
     }
@@ -51,7 +55,7 @@ mod tests {
         let held = Rlimits::new(&limits(), true, true);
         assert_eq!((value(&held, Resource::Data), value(&held, Resource::Nproc)), (None, None));
         let free = Rlimits::new(&limits(), false, false);
-        assert_eq!((value(&free, Resource::Data), value(&free, Resource::Nproc)), (Some(4 << 30), Some(100)));
+        assert_eq!((value(&free, Resource::Data), value(&free, Resource::Nproc)), (Some(4 << 30), Some(103)));
         for limits in [&held, &free] {
             assert_eq!(value(limits, Resource::Fsize), Some(1 << 20));
             assert_eq!(value(limits, Resource::Nofile), Some(512));

@@ -39,7 +39,7 @@ impl Waiting {
     fn new(script: &str) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("read line; {script}")]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let stdin = child.stdin.take();
         Waiting(child, stdin)
     }
