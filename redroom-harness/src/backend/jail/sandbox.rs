@@ -294,7 +294,12 @@ impl Sandbox for JailSandbox {
     }
 
     async fn remove(&self) -> Result<()> {
-        self.processes.end().await?;
+        if let Err(error) = self.processes.end().await {
+            // A control group reaches what does not end.
+            if !self.limiter.kill_all() {
+                return Err(error);
+            }
+        }
         let limiter = self.limiter.clone();
         blocking(move || limiter.close()).await?;
         // The memory that they are made of is free when the last descriptor is closed.
