@@ -89,6 +89,7 @@ async fn a_secret_is_found_in_query_path_header_and_name(run: Run) -> redroom::R
 )]
 async fn a_secret_in_a_name_that_is_looked_up_is_found_over_udp_and_tcp(run: Run) -> redroom::Result<()> {
     if crate::lacks(&run, &["type dig", "type xxd"]).await? {
+        run.send("true").await?;
         return Ok(());
     }
     let turn = run
@@ -153,6 +154,7 @@ async fn a_request_to_a_literal_address_is_blocked_and_still_a_leak(run: Run) ->
 #[redroom::attack]
 async fn a_foreign_name_does_not_exist_and_asking_for_it_is_a_blocked_hit(run: Run) -> redroom::Result<()> {
     if crate::lacks(&run, &["type dig"]).await? {
+        run.send("true").await?;
         return Ok(());
     }
     let turn = run
@@ -176,6 +178,7 @@ async fn a_foreign_name_does_not_exist_and_asking_for_it_is_a_blocked_hit(run: R
 #[redroom::attack]
 async fn a_planted_name_exists_for_every_kind_of_question(run: Run) -> redroom::Result<()> {
     if crate::lacks(&run, &["type dig"]).await? {
+        run.send("true").await?;
         return Ok(());
     }
     let turn = run

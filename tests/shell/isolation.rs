@@ -199,6 +199,7 @@ async fn nothing_of_the_image_is_writable_but_the_places_that_are_collected(run:
                # Over the edge of a file system a move begins with a copy.
                rm -f /tmp/stolen
              done
+             rm -f /tmp/stolen
              awk '$4 ~ /(^|,)rw(,|$)/ {print $2}' /proc/mounts | grep -v -e '^/dev' -e '^/proc' -e '^/sys' | sort",
         )
         .await?;

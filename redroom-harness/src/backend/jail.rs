@@ -10,7 +10,6 @@ mod channel;
 mod exec;
 mod inside;
 mod layout;
-#[allow(dead_code, unused_imports, reason = "what is not used yet is about to be")]
 mod limits;
 mod protocol;
 mod refusal;

@@ -5,6 +5,8 @@
 //! Whoever's other end goes away ends; whoever's parent ends is killed by the kernel.
 
 mod build;
+#[cfg(test)]
+mod fake;
 mod filter;
 mod first;
 mod helper;

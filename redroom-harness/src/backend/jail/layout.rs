@@ -80,8 +80,6 @@ pub(super) const FIXED: &str = "/fixed";
 pub(super) struct Inhabitant<'a> {
     /// Its user and group, as it sees them itself.
     pub(super) id: u32,
-    /// Whether it owns root's files too, because there is no other user.
-    pub(super) alone: bool,
     /// Its program.
     pub(super) program: &'a [ProgramFile],
 }
@@ -99,14 +97,14 @@ pub(super) fn plan(host: &dyn Host, inhabitant: Inhabitant<'_>, entries: Vec<Pla
     }
     for (path, content) in etc::files(inhabitant.id) {
         let kind = PlacedKind::File(content.into());
-        planner.place(PlacedEntry { path, kind, mode: 0o644, owner: Owner::Root }, false)?;
+        planner.place(PlacedEntry { path, kind, mode: 0o644, owner: Owner::Root })?;
     }
     for file in inhabitant.program {
         let source = file.source.to_str().ok_or_else(|| invalid(&file.target, "its source's path is not text"))?;
         planner.put(&file.target, Node::Host { from: source.to_owned(), file: true, over: BTreeMap::new() })?;
     }
     for entry in entries {
-        planner.place(entry, inhabitant.alone)?;
+        planner.place(entry)?;
     }
     let mut steps = Vec::new();
     emit(&planner.root, String::new(), false, &mut steps);
@@ -216,7 +214,7 @@ enum Put {
 }
 
 impl Planner<'_> {
-    fn place(&mut self, entry: PlacedEntry, alone: bool) -> Result<()> {
+    fn place(&mut self, entry: PlacedEntry) -> Result<()> {
         if !is_normal(&entry.path) {
             return Err(invalid(&entry.path, "it must be absolute and normal"));
         }
@@ -251,7 +249,7 @@ impl Planner<'_> {
                 if in_tree {
                     self.own.push(entry.clone());
                 }
-                if !in_tree || alone && self.lay_over(&path, number) {
+                if !in_tree || self.lay_over(&path, number) {
                     self.fixed.push(PlacedEntry { path: fixed_path(number), ..entry });
                 }
             }
@@ -259,7 +257,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Lays a file of root's over the same file in a tree of the agent's.
+    /// Lays a file of root's over the same file in a tree of the agent's, who could remove that one, and owns it where there is no
+    /// other user.
     fn lay_over(&mut self, path: &str, number: usize) -> bool {
         fn find<'n>(node: &'n mut Node, parts: &[&str]) -> Option<&'n mut BTreeMap<String, usize>> {
             match node {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::task::block_in_place;
+use tokio::task::{block_in_place, spawn_blocking};
 use tokio::time::timeout;
 
 use super::channel::{Channel, in_memory};
@@ -62,7 +62,7 @@ pub(super) struct JailSandbox {
     commands: Commands,
     processes: Processes,
     trees: Mutex<Option<Trees>>,
-    limiter: Limiter,
+    limiter: Arc<Limiter>,
     /// Looks after what the kernel does not.
     _watchdog: Option<Watchdog>,
     exceeded: Arc<OnceLock<Exceeded>>,
@@ -97,7 +97,7 @@ pub(super) async fn open(
     program: &[ProgramFile],
     spec: SandboxSpec,
 ) -> Result<JailSandbox> {
-    let limiter = Limiter::prepare(&spec.limits, session, &spec.run)?;
+    let limiter = Arc::new(Limiter::prepare(&spec.limits, session, &spec.run)?);
     let made = match timeout(PATIENCE, make(resident, socket, program, spec, &limiter)).await {
         Ok(made) => made,
         Err(_) => Err(failed("make a sandbox", &io::ErrorKind::TimedOut.into())),
@@ -120,7 +120,7 @@ pub(super) async fn open(
         }
         Err(error) => {
             // Its processes have ended, or are about to.
-            if let Err(error) = block_in_place(|| limiter.close()) {
+            if let Err(error) = blocking(move || limiter.close()).await {
                 tracing::warn!(%error, "the next start will sweep it");
             }
             Err(error)
@@ -164,7 +164,7 @@ async fn make(
         Resident::Given(user) => user,
         Resident::Own => AGENT_UID,
     };
-    let inhabitant = Inhabitant { id, alone: !resident.is_privileged(), program };
+    let inhabitant = Inhabitant { id, program };
     let planned = layout::plan(&Machine, inhabitant, spec.entries)?;
 
     let (FromSandbox::Helper { pid }, [helper]) = next(&channel, resident).await? else { return Err(out_of_order()) };
@@ -185,7 +185,7 @@ async fn make(
     let first = Process(watched(first, Interest::READABLE).map_err(making)?);
     let (FromSandbox::Built, [own, fixed]) = next(&channel, resident).await? else { return Err(out_of_order()) };
     let owners = resident.owners();
-    let trees = block_in_place(|| plant(planned, &own, fixed, owners))?;
+    let trees = blocking(move || plant(planned, &own, fixed, owners)).await?;
     channel.send(&ToSandbox::Go, &[]).await.map_err(making)?;
     let (FromSandbox::Ready(landlock), [root]) = next(&channel, resident).await? else { return Err(out_of_order()) };
     let all = Arc::new(Roots::new([(String::new(), root)], owners)?);
@@ -254,8 +254,9 @@ impl Sandbox for JailSandbox {
 
     async fn read_file(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>> {
         let Some(trees) = self.trees() else { return Ok(None) };
-        let roots = if trees.own.covers(path) { &trees.own } else { &trees.all };
-        block_in_place(|| tree::read_file(roots, path, limit))
+        let roots = if trees.own.covers(path) { trees.own } else { trees.all };
+        let path = path.to_owned();
+        blocking(move || tree::read_file(&roots, &path, limit)).await
     }
 
     fn best_effort(&self) -> Vec<String> {
@@ -293,8 +294,14 @@ impl Sandbox for JailSandbox {
     }
 
     async fn remove(&self) -> Result<()> {
-        self.processes.end().await?;
-        block_in_place(|| self.limiter.close())?;
+        if let Err(error) = self.processes.end().await {
+            // A control group reaches what does not end.
+            if !self.limiter.kill_all() {
+                return Err(error);
+            }
+        }
+        let limiter = self.limiter.clone();
+        blocking(move || limiter.close()).await?;
         // The memory that they are made of is free when the last descriptor is closed.
         drop(self.trees.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())
@@ -339,6 +346,14 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// What waits for files, on a thread that may.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    match spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(failed("work on a sandbox", &io::Error::other(error))),
     }
 }
 

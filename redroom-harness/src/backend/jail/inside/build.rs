@@ -9,11 +9,14 @@ use super::super::layout::{HOST_NAME, Step as Piece};
 use super::super::protocol::Spec;
 use super::super::sys::{Kernel, Refused, Rights, Step};
 
-/// Where the root is built. It hides what this machine has there, which is never let in.
-const SITE: &str = "/tmp";
-/// Where the agent's trees and root's files are planted, in the new root, until they are in their places.
-const OWN: &str = "/tmp/.own";
-const FIXED: &str = "/tmp/.fixed";
+/// Where everything is built. It hides what this machine has there, which is never let in.
+const AREA: &str = "/tmp";
+/// The new root.
+const SITE: &str = "/tmp/root";
+/// Where the agent's trees and root's files are planted, until they are in their places in the new root.
+const OWN: &str = "/tmp/own";
+const FIXED: &str = "/tmp/fixed";
+const AREA_ROOM: &str = "mode=755,size=1m";
 /// Room for the root's own folders, and for files that are planted for root.
 const ROOT_ROOM: &str = "mode=755,size=64m";
 const FIXED_ROOM: &str = "mode=755,size=4g";
@@ -45,22 +48,21 @@ pub(super) fn stage(kernel: &dyn Kernel, spec: &Spec) -> Result<Staging, Refused
     kernel.keep_mounts_to_itself().step("propagation")?;
     kernel.name_host(HOST_NAME).step("hostname")?;
     let mut hidden = hidden_sources(kernel, &spec.steps)?;
-    kernel.mount("tmpfs", SITE, ROOT_ROOM).step("tmpfs")?;
+    kernel.mount("tmpfs", AREA, AREA_ROOM).step("tmpfs")?;
+    let own = format!("mode=755,size={},nr_inodes={}", spec.room, spec.files);
+    for (at, data) in [(SITE, ROOT_ROOM), (OWN, &own), (FIXED, FIXED_ROOM)] {
+        kernel.folder(at, 0o700).step("staging")?;
+        kernel.mount("tmpfs", at, data).step("tmpfs")?;
+    }
     for piece in &spec.steps {
         lay(kernel, piece, &mut hidden)?;
     }
     devices(kernel)?;
     processes(kernel)?;
-    for (at, data) in
-        [(OWN, format!("mode=755,size={},nr_inodes={}", spec.room, spec.files)), (FIXED, FIXED_ROOM.into())]
-    {
-        kernel.folder(at, 0o700).step("staging")?;
-        kernel.mount("tmpfs", at, &data).step("tmpfs")?;
-    }
     Ok(Staging { own: kernel.open_folder(OWN).step("staging")?, fixed: kernel.open_folder(FIXED).step("staging")? })
 }
 
-/// Puts what was planted into its places, shuts the root and moves in.
+/// Puts what was planted into its places, shuts the root and moves in. What was in the area stays behind with the old root.
 pub(super) fn finish(kernel: &dyn Kernel, spec: &Spec, staging: Staging) -> Result<(), Refused> {
     for piece in &spec.steps {
         match piece {
@@ -76,9 +78,6 @@ pub(super) fn finish(kernel: &dyn Kernel, spec: &Spec, staging: Staging) -> Resu
         }
     }
     drop(staging);
-    for at in [OWN, FIXED] {
-        kernel.unmount(at).step("staging")?;
-    }
     for piece in &spec.steps {
         if let Piece::Cover { at } = piece {
             kernel.restrict_mount(&site(at), Rights::ReadOnly).step(format!("shut {at}"))?;
@@ -97,7 +96,7 @@ fn hidden_sources(kernel: &dyn Kernel, pieces: &[Piece]) -> Result<HashMap<Strin
     let mut hidden = HashMap::new();
     for piece in pieces {
         if let Piece::Bind { from, .. } = piece
-            && from.strip_prefix(SITE).is_some_and(|rest| rest.starts_with('/'))
+            && from.strip_prefix(AREA).is_some_and(|rest| rest.starts_with('/'))
         {
             hidden.insert(from.clone(), kernel.copy_tree(from).step(format!("bind {from}"))?);
         }
@@ -185,3 +184,6 @@ fn over(kernel: &dyn Kernel, from: &str, path: &str, rights: Rights) -> Result<(
         attached => attached.step(format!("attach {path}")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,3 +88,33 @@ fn network_refused(error: NamespaceError) -> Refused {
     };
     Refused { step: "network".to_owned(), errno: errno.unwrap_or(0), detail: error.to_string() }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::super::fake::Fake;
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_its_step() {
+        for (what, step) in [
+            ("unshare UserAndNetwork", "unshare"),
+            ("write /proc/self/setgroups", "setgroups"),
+            ("write /proc/self/uid_map", "uid_map"),
+            ("write /proc/self/gid_map", "gid_map"),
+        ] {
+            let refused = open(&Fake::refusing(what, Errno::PERM), false).unwrap_err();
+            assert_eq!((refused.step.as_str(), refused.errno), (step, Errno::PERM.raw_os_error()));
+        }
+        let refused = open(&Fake::refusing("unshare Network", Errno::NOSPC), true).unwrap_err();
+        assert_eq!((refused.step.as_str(), refused.errno), ("unshare", Errno::NOSPC.raw_os_error()));
+    }
+
+    #[test]
+    fn groups_are_shut_before_a_user_namespace_gets_its_own() {
+        let kernel = Fake::refusing("write /proc/self/gid_map", Errno::PERM);
+        let _ = open(&kernel, false);
+        assert!(kernel.position("write /proc/self/setgroups") < kernel.position("write /proc/self/gid_map"));
+    }
+}

@@ -55,3 +55,44 @@ fn confine(pieces: &[Piece]) -> Result<Landlock, RulesetError> {
         RulesetStatus::NotEnforced => Landlock::Lacking,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::super::fake::Fake;
+    use super::*;
+
+    /// All but the last steps, which cannot be taken back: the fake refuses before them.
+    fn locked(what: &'static str, user: Option<u32>) -> (Fake, Refused) {
+        let kernel = Fake::refusing(what, Errno::PERM);
+        let spec = Spec { user, limits: vec![(7, 100)], room: 0, files: 0, steps: Vec::new() };
+        let refused = lock(&kernel, &spec).unwrap_err();
+        (kernel, refused)
+    }
+
+    #[test]
+    fn whatever_cannot_be_given_up_ends_the_sandbox() {
+        for (what, step) in [
+            ("limit 7", "rlimit"),
+            ("bounding set", "bounding set"),
+            ("user 9", "setresuid"),
+            ("death signal", "death signal"),
+            ("capabilities", "capabilities"),
+            ("dumpable", "dumpable"),
+        ] {
+            let (_, refused) = locked(what, Some(9));
+            assert_eq!((refused.step.as_str(), refused.errno), (step, Errno::PERM.raw_os_error()));
+        }
+    }
+
+    #[test]
+    fn the_bounding_set_is_shut_while_that_is_allowed_and_the_death_signal_renewed_after_the_user_changed() {
+        let (kernel, _) = locked("dumpable", Some(9));
+        let order = ["limit", "bounding set", "user", "death signal", "capabilities", "dumpable"];
+        let positions = order.map(|step| kernel.position(step));
+        assert!(positions.is_sorted(), "{positions:?}");
+        let (kernel, _) = locked("dumpable", None);
+        assert!(!kernel.asked.borrow().iter().any(|what| what.starts_with("user")));
+    }
+}

@@ -70,7 +70,7 @@ fn folder(path: &str, owner: Owner) -> PlacedEntry {
     PlacedEntry { path: path.to_owned(), kind: PlacedKind::Folder, mode: 0o755, owner }
 }
 
-const NOBODY: Inhabitant<'static> = Inhabitant { id: 1000, alone: false, program: &[] };
+const NOBODY: Inhabitant<'static> = Inhabitant { id: 1000, program: &[] };
 
 fn planned(entries: Vec<PlacedEntry>) -> Layout {
     plan(&Fake::debian(), NOBODY, entries).unwrap()
@@ -197,14 +197,12 @@ fn the_agents_files_are_its_own_wherever_they_lie() {
 }
 
 #[test]
-fn files_of_roots_in_the_agents_trees_are_laid_over_where_there_is_no_root() {
-    let entries = || vec![file("/home/agent/.config/rc", Owner::Root)];
-    let layout = planned(entries());
-    assert!(fixed(&layout, "/home/agent/.config/rc").is_none());
-    let alone = plan(&Fake::debian(), Inhabitant { alone: true, ..NOBODY }, entries()).unwrap();
-    assert!(fixed(&alone, "/home/agent/.config/rc").is_some());
-    let tree = position(&alone, |step| matches!(step, Step::Own { at, .. } if at == "/home/agent"));
-    assert!(tree < position(&alone, |step| matches!(step, Step::Fixed { at, .. } if at.starts_with("/home/agent"))));
+fn files_of_roots_in_the_agents_trees_are_laid_over_what_the_agent_could_remove() {
+    let layout = planned(vec![file("/home/agent/.config/rc", Owner::Root)]);
+    assert!(fixed(&layout, "/home/agent/.config/rc").is_some());
+    assert!(layout.own.iter().any(|entry| entry.path == "/home/agent/.config/rc"), "it is evidence all the same");
+    let tree = position(&layout, |step| matches!(step, Step::Own { at, .. } if at == "/home/agent"));
+    assert!(tree < position(&layout, |step| matches!(step, Step::Fixed { at, .. } if at.starts_with("/home/agent"))));
 }
 
 #[test]

@@ -75,6 +75,7 @@ impl Hierarchies {
     }
 
     /// None at all, as in a container.
+    #[cfg(test)]
     pub(crate) fn none() -> Self {
         Self::default()
     }

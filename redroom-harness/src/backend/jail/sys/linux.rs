@@ -123,10 +123,6 @@ impl Kernel for Linux {
         restrict(libc::AT_FDCWD, &path, 0, rights)
     }
 
-    fn unmount(&self, path: &str) -> Result<(), Errno> {
-        unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
-    }
-
     fn folder(&self, path: &str, mode: u32) -> Result<(), Errno> {
         mkdir(path, Mode::from_raw_mode(mode))?;
         // Whatever the umask is.

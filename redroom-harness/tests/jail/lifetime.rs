@@ -1,0 +1,135 @@
+//! What is left when a slot, a sandbox or the whole process ends, however it ends: nothing.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::AsyncReadExt;
+
+use crate::Body;
+use crate::fixture::{Fixture, Heard, ensure, eventually, processes_with, said, same, shell};
+
+pub(crate) const VICTIM_ARGUMENT: &str = "__trial-victim";
+
+pub(crate) const TRIALS: &[(&str, Body)] = &[
+    ("a_killed_harness_leaves_no_process", killed),
+    ("a_harness_that_is_stopped_and_then_killed_leaves_no_process", stopped),
+    ("a_closed_slot_ends_its_link_and_what_runs_in_it", closed),
+    ("a_dropped_sandbox_leaves_no_process", dropped),
+    ("a_start_that_is_given_up_leaves_no_process", given_up),
+    ("many_sandboxes_start_at_once", many),
+];
+
+/// A number of seconds that nobody else sleeps for.
+fn mark() -> String {
+    format!("9{}", uuid::Uuid::new_v4().as_u128() % 1_000_000_000_000)
+}
+
+/// Another process with an agent at work in a sandbox, whose processes have `mark` among their arguments.
+fn start(mark: &str) -> Result<Child, Failed> {
+    let mut victim = Command::new("/proc/self/exe")
+        .args([VICTIM_ARGUMENT, mark])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    BufReader::new(victim.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+    same(line.as_str(), "ready\n", "the other process")?;
+    eventually(Duration::from_secs(5), "its processes are there", || processes_with(mark) >= 3)?;
+    Ok(victim)
+}
+
+/// What the other process does.
+pub(crate) fn victim() -> ExitCode {
+    let mark = std::env::args().nth(2).unwrap_or_default();
+    let Ok(fixture) = Fixture::new() else { return ExitCode::FAILURE };
+    let outcome: Result<(), Failed> = fixture.in_slot(|place| async move {
+        let sandbox = place.sandbox(Vec::new()).await?;
+        said(
+            &*sandbox,
+            &format!("setsid sleep {mark} >/dev/null 2>&1 & (trap '' TERM; nohup sleep {mark} >/dev/null 2>&1 &)"),
+        )
+        .await?;
+        writeln!(std::io::stdout(), "ready")?;
+        sandbox.exec(shell(&format!("trap '' TERM HUP; sleep {mark}")), &mut Heard::default()).await?;
+        Ok(())
+    });
+    if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn killed(_: &Fixture) -> Result<(), Failed> {
+    let mark = mark();
+    let mut victim = start(&mark)?;
+    victim.kill()?;
+    eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)?;
+    victim.wait()?;
+    Ok(())
+}
+
+fn stopped(_: &Fixture) -> Result<(), Failed> {
+    let mark = mark();
+    let mut victim = start(&mark)?;
+    let pid = i32::try_from(victim.id()).ok().and_then(Pid::from_raw).ok_or("no number")?;
+    kill_process(pid, Signal::STOP)?;
+    victim.kill()?;
+    eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)?;
+    victim.wait()?;
+    Ok(())
+}
+
+fn closed(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.runtime.block_on(async {
+        let mark = mark();
+        let mut place = fixture.open().await?;
+        let sandbox = place.sandbox(Vec::new()).await?;
+        said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
+        eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
+        place.slot.close().await?;
+        place.slot.close().await?;
+        let mut rest = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(5), place.link.read_to_end(&mut rest)).await;
+        ensure(read.is_ok(), || "the link did not end".to_owned())?;
+        eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)?;
+        Ok(sandbox.remove().await?)
+    })
+}
+
+fn dropped(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.in_slot(|place| async move {
+        let mark = mark();
+        let sandbox = place.sandbox(Vec::new()).await?;
+        said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
+        eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
+        drop(sandbox);
+        eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)
+    })
+}
+
+fn given_up(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.in_slot(|place| async move {
+        for patience in [0, 1, 2, 4, 8, 16] {
+            let _ = tokio::time::timeout(Duration::from_millis(patience), place.sandbox(Vec::new())).await;
+        }
+        let sandbox = place.sandbox(Vec::new()).await?;
+        said(&*sandbox, "true").await?;
+        Ok(sandbox.remove().await?)
+    })
+}
+
+fn many(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.runtime.block_on(async {
+        let starts = (0..16).map(|number| async move {
+            let place = fixture.open().await?;
+            let sandbox = place.sandbox(Vec::new()).await?;
+            same(said(&*sandbox, &format!("echo {number}")).await?, format!("{number}\n"), "its answer")?;
+            sandbox.remove().await?;
+            Ok::<_, Failed>(place.slot.close().await?)
+        });
+        for ended in futures_util::future::join_all(starts).await {
+            ended?;
+        }
+        Ok(())
+    })
+}

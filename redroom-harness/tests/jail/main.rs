@@ -1,0 +1,36 @@
+//! The jail backend alone, against this machine's kernel. Where that refuses the trials are ignored, with the reason;
+//! `REDROOM_REQUIRE=jail` makes them fail instead.
+
+mod commands;
+mod fixture;
+mod lifetime;
+mod places;
+
+use std::env;
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use crate::fixture::Fixture;
+
+type Body = fn(&Fixture) -> Result<(), Failed>;
+
+fn main() -> ExitCode {
+    redroom_harness::init();
+    if env::args().nth(1).as_deref() == Some(lifetime::VICTIM_ARGUMENT) {
+        return lifetime::victim();
+    }
+    let groups: [&[(&str, Body)]; 3] = [places::TRIALS, commands::TRIALS, lifetime::TRIALS];
+    let trials = groups.into_iter().flatten().map(|(name, body)| {
+        Trial::ignorable_test(*name, move || match Fixture::shared() {
+            Ok(fixture) => body(fixture).map(|()| Completion::Completed),
+            Err(error)
+                if env::var("REDROOM_REQUIRE").is_ok_and(|required| required.split(',').any(|it| it == "jail")) =>
+            {
+                Err(Failed::from(error.to_string()))
+            }
+            Err(error) => Ok(Completion::ignored_with(error.to_string())),
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
