@@ -140,7 +140,7 @@ fn an_entry_that_cannot_be_redacted_is_withheld_and_keeps_what_it_proves() {
     let proof = Found { secret: "token".to_owned(), encoding: Encoding::Hex, inside: Vec::new(), part: Part::Body };
     let mut hit = Hit::new(7, 5, Protocol::Http, "a.redroom.test".into(), ([203, 0, 113, 99], 8080).into(), true);
     hit.secrets = vec![proof.clone()];
-    hit.body = "still there".into();
+    hit.body = "still there, and 203.0.113.99 too".into();
     let redactor = Redactor::new(["203.0.113.99"]);
     let redacted = redactor.value(hit);
     assert!(!serde_json::to_string(&redacted).unwrap().contains("203.0.113"), "{redacted:?}");
