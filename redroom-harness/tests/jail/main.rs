@@ -5,6 +5,7 @@ mod commands;
 mod fixture;
 mod lifetime;
 mod places;
+mod refused;
 
 use std::env;
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ fn main() -> ExitCode {
     if env::args().nth(1).as_deref() == Some(lifetime::VICTIM_ARGUMENT) {
         return lifetime::victim();
     }
-    let groups: [&[(&str, Body)]; 3] = [places::TRIALS, commands::TRIALS, lifetime::TRIALS];
+    let groups: [&[(&str, Body)]; 4] = [places::TRIALS, commands::TRIALS, refused::TRIALS, lifetime::TRIALS];
     let trials = groups.into_iter().flatten().map(|(name, body)| {
         Trial::ignorable_test(*name, move || match Fixture::shared() {
             Ok(fixture) => body(fixture).map(|()| Completion::Completed),
