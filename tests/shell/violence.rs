@@ -134,6 +134,11 @@ os.chdir("/tmp"); os.mkdir("\x1b[2J"); os.chdir("\x1b[2J")
 for _ in range(40): os.mkdir("d" * 100); os.chdir("d" * 100)"#;
     run.send(format!("python3 - <<'END'\n{deep}\nEND")).await?;
     let result = run.finish().await?;
+    if !crate::is_docker(&result) {
+        // A jail's trees are read without an engine between, and to any depth that this has.
+        assert_eq!(codes(&result), [""; 0]);
+        return Ok(());
+    }
     assert_eq!(codes(&result), ["not_collected"]);
     let red = std::panic::catch_unwind(|| result.assert_no_leaks()).expect_err("a folder was not collected");
     let message = red.downcast_ref::<String>().expect("a text");
