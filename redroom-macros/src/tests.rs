@@ -324,3 +324,15 @@ fn a_harness_that_would_run_nothing_is_refused_in_an_integration_test_alone() {
     assert!(expanded(true).contains("harness = false"));
     assert!(!expanded(false).contains("harness"));
 }
+
+#[test]
+fn a_test_attribute_among_the_arguments_is_shown_its_place_and_an_unknown_word_is_told_as_one() {
+    assert_mistakes(
+        &mistakes_of(quote!(ignore), function()),
+        &["write `#[ignore]` below the attribute, as on `#[test]`"],
+    );
+    assert_mistakes(
+        &mistakes_of(quote!(pages_), function()),
+        &["no argument is called `pages_`: did you mean `pages`?"],
+    );
+}
