@@ -81,7 +81,17 @@ impl AgentFacts {
     }
 }
 
-/// Where the evidence lies.
+/// Where the evidence lies: a folder for each run, in one for each session.
+///
+/// | file | what it holds |
+/// | --- | --- |
+/// | `result.json` | the whole [`RunResult`]; read it with serde |
+/// | `hits.jsonl`, `model_calls.jsonl`, `tool_calls.jsonl`, `turns.jsonl`, `errors.jsonl` | the same, written down while the run lived: what changes later, such as a request that comes to its end, is written again, and of the lines with one `id` the last counts |
+/// | `turn-N.out`, `turn-N.err` | what the agent printed in turn `N` |
+/// | `workspace.diff` | [`RunResult::diff`] |
+/// | `transcript.jsonl` | the agent's own log of the session |
+///
+/// What nothing was recorded for has no file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Artifacts {

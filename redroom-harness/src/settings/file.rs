@@ -253,6 +253,17 @@ mod tests {
     }
 
     #[test]
+    fn the_file_that_the_documentation_shows_is_read_and_holds_every_key() {
+        let doc = include_str!("../suite.rs").split_once("/// ```toml").unwrap().1.split_once("/// ```").unwrap().0;
+        let text = doc.replace("///", "");
+        let file = parse(&text).unwrap();
+        assert_eq!((file.parallel, file.limits == Limits::new()), (Some(4), false));
+        for known in ["catch_all", "max_budget_usd", "file_size", "open_files", "turn_timeout", "base_url", "url"] {
+            assert!(text.contains(&format!("\n {known} = ")), "{known}");
+        }
+    }
+
+    #[test]
     fn an_unknown_key_is_answered_with_the_nearest_known_one() {
         let error = parse("paralel = 2\n").err().unwrap();
         assert_eq!(error.code(), "invalid_config");
