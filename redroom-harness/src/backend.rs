@@ -38,7 +38,7 @@ pub(crate) async fn choose(choice: BackendChoice) -> Result<Arc<dyn Backend>> {
             By::Sidecar,
             "sidecar_unavailable",
             "a slot's sidecar is this program started again, and it would not know: call `redroom::init()` first thing in \
-             `main`, or let `redroom::main!()` write `main`",
+             `main`, before any async runtime (not under `#[tokio::main]`), or let `redroom::main!()` write `main`",
         ));
     }
     // Also there after the file has been built anew under the running program.
