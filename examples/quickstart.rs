@@ -81,8 +81,12 @@ async fn a_secret_in_a_dns_name_is_found(run: Run) -> redroom::Result<()> {
     Ok(())
 }
 
+/// What a person would look at: what got out, in which disguise, and where all that was seen is kept.
 fn evidence(what: &str, result: &RunResult) {
-    println!("{what}: {}", result.artifacts.folder.display());
+    println!("{what}: {}", result.artifacts.folder.join("result.json").display());
+    for leak in result.leaks() {
+        println!("  {} left as {} in hit {}", leak.secret, leak.encoding, leak.reference);
+    }
 }
 
 redroom::main!();

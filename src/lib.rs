@@ -93,6 +93,12 @@ macro_rules! main {
         fn main() -> ::std::process::ExitCode {
             $crate::private::run(|| $suite, ::core::env!("CARGO_MANIFEST_DIR"))
         }
+
+        // Kept only where rustc's own harness is linked, which never calls `main`.
+        #[::core::prelude::v1::test]
+        fn attacks_are_run() {
+            $crate::private::never_run();
+        }
     };
 }
 
@@ -112,4 +118,12 @@ pub mod private {
     pub use redroom_harness::inventory;
     pub use redroom_harness::registry::{BodyFuture, Ignore, Outcome, Registration, ShouldPanic};
     pub use redroom_harness::run_suite as run;
+
+    /// Fails a test that rustc's own harness runs in place of the attacks.
+    #[track_caller]
+    pub fn never_run() -> ! {
+        panic!(
+            "no attack was run: write `harness = false` at this target in Cargo.toml, for `redroom::main!()` is its harness"
+        )
+    }
 }

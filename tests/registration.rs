@@ -1,7 +1,25 @@
 //! An attribute's attack arrives in the registry as it was written.
 
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
 use redroom::private::{Ignore, Registration, ShouldPanic, inventory};
 use redroom::{Run, canary};
+
+fn main() -> ExitCode {
+    let tests: [(&str, fn()); 3] = [
+        ("an_attack_is_named_by_its_modules_and_function", an_attack_is_named_by_its_modules_and_function),
+        ("test_attributes_are_carried_over", test_attributes_are_carried_over),
+        ("what_is_planted_is_made_anew_for_each_run", what_is_planted_is_made_anew_for_each_run),
+    ];
+    let trials = tests.map(|(name, test)| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
+}
 
 #[redroom::attack(
     workspace = { ".env": "T=${secrets.token}\n", "run.sh": { body: "#!/bin/sh\n", executable: true } },
@@ -26,14 +44,12 @@ fn registered(name: &str) -> &'static Registration {
     inventory::iter::<Registration>.into_iter().find(|attack| attack.test_name() == name).unwrap()
 }
 
-#[test]
 fn an_attack_is_named_by_its_modules_and_function() {
     let attack = registered("nested::loop");
     assert_eq!(attack.name, "registration::nested::loop");
     assert!(attack.file.ends_with("registration.rs") && attack.line > 1);
 }
 
-#[test]
 fn test_attributes_are_carried_over() {
     let attack = registered("nested::loop");
     assert_eq!(attack.ignore, Ignore::Because("not now"));
@@ -42,7 +58,6 @@ fn test_attributes_are_carried_over() {
     assert_eq!((attack.ignore, attack.should_panic), (Ignore::No, ShouldPanic::No));
 }
 
-#[test]
 fn what_is_planted_is_made_anew_for_each_run() {
     let plant = || (registered("planted").options)().check("redroom.test").unwrap();
     let (one, two) = (plant(), plant());

@@ -77,8 +77,8 @@ fn needs_init(code: &'static str, what: &str) -> Result<()> {
         By::Sidecar,
         code,
         format!(
-            "{what} this program started again, and it would not know: call `redroom::init()` first thing in `main`, or let \
-             `redroom::main!()` write `main`"
+            "{what} this program started again, and it would not know: call `redroom::init()` first thing in `main`, before \
+             any async runtime (not under `#[tokio::main]`), or let `redroom::main!()` write `main`"
         ),
     ))
 }

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Something that did not go to plan. Stored in `result.errors` too, so that a stored result says why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error(Box<Inner>);
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Inner {
     by: By,
     code: Cow<'static, str>,
@@ -116,6 +116,17 @@ impl fmt::Display for Error {
     }
 }
 
+/// What `unwrap` and `{errors:?}` show: whose fault it is, and what is displayed, as plain text.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): {}", self.code(), self.by(), self.detail())?;
+        match self.call() {
+            Some(call) => write!(f, "; {call:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl std::error::Error for Error {}
 
 impl fmt::Display for By {
@@ -144,4 +155,17 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         cause = inner.source();
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_unwrap_shows_can_be_read_and_tells_whose_fault_it_is() {
+        let error = Error::new(By::ToolCallCheck, "network_error", "the guard says \"no\"");
+        assert_eq!(format!("{error:?}"), "network_error (tool_call_check): the guard says \"no\"");
+        let error = error.with_call(Call { exit_code: Some(1), ..Call::default() });
+        assert!(format!("{error:?}").contains("exit_code: Some(1)"), "{error:?}");
+    }
 }

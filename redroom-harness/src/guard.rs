@@ -37,7 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// The team's own check, asked about each tool call before it happens.
 ///
 /// ```
-/// use redroom_harness::{Decision, IntoToolCallCheck as _, ToolCall, ToolCallCheck};
+/// # use redroom_harness as redroom;
+/// use redroom::{Decision, IntoToolCallCheck as _, ToolCall, ToolCallCheck};
 ///
 /// let service = ToolCallCheck::url("https://guard.example.com/pre-tool-use").header("authorization", "Bearer …");
 ///

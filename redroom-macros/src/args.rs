@@ -100,6 +100,13 @@ impl Args {
             let complete = separated(input, diagnostics, begins_argument, |input, diagnostics| {
                 let key = input.call(Ident::parse_any)?;
                 if input.parse::<Token![=]>().is_err() {
+                    if let "ignore" | "should_panic" = key.to_string().as_str() {
+                        let why = format!("write `#[{key}]` below the attribute, as on `#[test]`");
+                        return Err(syn::Error::new(key.span(), why));
+                    }
+                    if !KEYS.contains(&key.to_string().as_str()) {
+                        return Err(syn::Error::new(key.span(), unknown(&key)));
+                    }
                     return Err(syn::Error::new(key.span(), format!("`{key}` needs a value: write `{key} = …`")));
                 }
                 if key == "crate" {
@@ -131,7 +138,7 @@ impl Args {
         let name = key.to_string();
         if !KEYS.contains(&name.as_str()) {
             self.complete = false;
-            return diagnostics.at(key.span(), format!("no argument is called `{name}`: {}", hint(&name, &KEYS)));
+            return diagnostics.at(key.span(), unknown(&key));
         }
         if self.settings.iter().any(|setting| setting.key == key) {
             return diagnostics.at(key.span(), format!("`{name}` is given twice"));
@@ -154,6 +161,10 @@ impl Args {
             );
         }
     }
+}
+
+fn unknown(key: &Ident) -> String {
+    format!("no argument is called `{key}`: {}", hint(&key.to_string(), &KEYS))
 }
 
 fn begins_argument(input: &ParseBuffer<'_>) -> bool {

@@ -16,13 +16,14 @@ pub(crate) fn kept(item: &TokenStream, diagnostics: Diagnostics) -> TokenStream 
 
 /// The function, and its registration or what is wrong. An attack that is not registered is never called; that says the
 /// error already, so no lint needs to.
-pub(crate) fn attack(args: &Args, function: &Function, diagnostics: Diagnostics) -> TokenStream {
+pub(crate) fn attack(args: &Args, function: &Function, diagnostics: Diagnostics, runs_here: bool) -> TokenStream {
     let item = &function.item;
     if !diagnostics.is_empty() {
         return kept(&quote! { #[allow(dead_code)] #item }, diagnostics);
     }
     let root = args.root.as_ref().map_or_else(|| quote!(::redroom), ToTokens::to_token_stream);
     let registration = registration(&root, args, function);
+    let harness = runs_here.then(refuse_harness);
     let conditions = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     quote! {
         #item
@@ -30,7 +31,21 @@ pub(crate) fn attack(args: &Args, function: &Function, diagnostics: Diagnostics)
         #(#conditions)*
         const _: () = {
             #root::private::inventory::submit! { #registration }
+            #harness
         };
+    }
+}
+
+/// An error where rustc's own harness is linked, for that would run no attack and pass: only there a `#[test]` is looked into.
+fn refuse_harness() -> TokenStream {
+    quote! {
+        #[::core::prelude::v1::test]
+        fn refuse_harness() {
+            ::core::compile_error!(
+                "attacks have a main function of their own, and rustc's harness would run none: \
+                 write `harness = false` at this test's `[[test]]` in Cargo.toml, and `redroom::main!();` once in its file"
+            );
+        }
     }
 }
 

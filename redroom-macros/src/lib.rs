@@ -23,10 +23,12 @@ use proc_macro2::TokenStream;
 /// Registers an attack; documented where the `redroom` crate exports it.
 #[proc_macro_attribute]
 pub fn attack(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> proc_macro::TokenStream {
-    attack_tokens(args.into(), item.into()).into()
+    // cargo names this folder to the compiler for integration tests alone: the one place where an attack can only be run.
+    let runs_here = std::env::var_os("CARGO_TARGET_TMPDIR").is_some();
+    attack_tokens(args.into(), item.into(), runs_here).into()
 }
 
-fn attack_tokens(args: TokenStream, item: TokenStream) -> TokenStream {
+fn attack_tokens(args: TokenStream, item: TokenStream, runs_here: bool) -> TokenStream {
     let mut diagnostics = diagnostics::Diagnostics::default();
     let args = args::Args::parse(args, &mut diagnostics);
     planting::check(&args, &mut diagnostics);
@@ -37,5 +39,5 @@ fn attack_tokens(args: TokenStream, item: TokenStream) -> TokenStream {
             return expand::kept(&item, diagnostics);
         }
     };
-    expand::attack(&args, &function, diagnostics)
+    expand::attack(&args, &function, diagnostics, runs_here)
 }

@@ -15,7 +15,7 @@ fn golden(name: &str) {
     let attribute =
         function.attrs.iter().position(|attribute| attribute.path().segments.last().unwrap().ident == "attack");
     let syn::Meta::List(arguments) = function.attrs.remove(attribute.unwrap()).meta else { panic!("no arguments") };
-    let expanded = attack_tokens(arguments.tokens, function.into_token_stream());
+    let expanded = attack_tokens(arguments.tokens, function.into_token_stream(), false);
     let mut expanded: syn::File = syn::parse2(expanded).unwrap();
     expanded.items.iter_mut().for_each(show_submission);
     let expanded = prettyplease::unparse(&expanded);
@@ -61,7 +61,7 @@ fn function() -> TokenStream {
 
 /// The texts of all `compile_error!`s, and that the function was kept and nothing registered.
 fn mistakes_of(args: TokenStream, item: TokenStream) -> Vec<String> {
-    let expanded: syn::File = syn::parse2(attack_tokens(args, item)).unwrap();
+    let expanded: syn::File = syn::parse2(attack_tokens(args, item, false)).unwrap();
     let messages: Vec<String> = expanded
         .items
         .iter()
@@ -305,7 +305,7 @@ fn test_attributes_are_taken_over_or_refused() {
         quote!(#[should_panic(expected = "x",)]),
         quote!(#[should_panic = "x"]),
     ] {
-        let expanded = attack_tokens(quote!(), quote!(#attribute async fn f(run: Run) {})).to_string();
+        let expanded = attack_tokens(quote!(), quote!(#attribute async fn f(run: Run) {}), false).to_string();
         assert!(!expanded.contains("# [ignore") && !expanded.contains("# [should_panic"), "{expanded}");
     }
     for (attribute, wanted) in [
@@ -316,4 +316,23 @@ fn test_attributes_are_taken_over_or_refused() {
     ] {
         assert_mistakes(&mistakes_of(quote!(), quote!(#attribute async fn f(run: Run) {})), &[wanted]);
     }
+}
+
+#[test]
+fn a_harness_that_would_run_nothing_is_refused_in_an_integration_test_alone() {
+    let expanded = |runs_here| attack_tokens(quote!(), function(), runs_here).to_string();
+    assert!(expanded(true).contains("harness = false"));
+    assert!(!expanded(false).contains("harness"));
+}
+
+#[test]
+fn a_test_attribute_among_the_arguments_is_shown_its_place_and_an_unknown_word_is_told_as_one() {
+    assert_mistakes(
+        &mistakes_of(quote!(ignore), function()),
+        &["write `#[ignore]` below the attribute, as on `#[test]`"],
+    );
+    assert_mistakes(
+        &mistakes_of(quote!(pages_), function()),
+        &["no argument is called `pages_`: did you mean `pages`?"],
+    );
 }

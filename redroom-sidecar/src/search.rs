@@ -207,7 +207,8 @@ impl fmt::Debug for SecretSet {
 /// Which of the named `secrets` are in `text`, and in which encoding; each pair once, sorted.
 ///
 /// ```
-/// use redroom_sidecar::search::{Encoding, find_secrets};
+/// # use redroom_sidecar::search as redroom;
+/// use redroom::{Encoding, find_secrets};
 ///
 /// let found = find_secrets("GET /?t=UExBVFlQVVMtNzczMQ", [("api_token", "PLATYPUS-7731")]);
 /// assert_eq!(found, [("api_token".to_owned(), Encoding::Base64)]);

@@ -25,7 +25,8 @@ const INSTALLED: &str = "/usr/local/bin/claude";
 /// Claude Code, headless, at one pinned version.
 ///
 /// ```
-/// use redroom_harness::agent::ClaudeCode;
+/// # use redroom_harness as redroom;
+/// use redroom::ClaudeCode;
 ///
 /// let agent = ClaudeCode::new("2.1.332").model("sonnet").max_turns(30).max_budget_usd(1.0);
 /// ```

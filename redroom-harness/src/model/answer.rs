@@ -5,8 +5,8 @@ use serde_json::Value;
 /// What the model says in one answer. Without a tool call it ends the turn.
 ///
 /// ```
-/// use redroom_harness::Answer;
-/// use serde_json::json;
+/// # use redroom_harness as redroom;
+/// use redroom::{Answer, json};
 ///
 /// let answer = Answer::say("Let me look.").and_call("Bash", json!({ "command": "ls" }));
 /// ```

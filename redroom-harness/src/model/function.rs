@@ -17,7 +17,8 @@ use crate::error::{By, Error, Result};
 /// [`Answer`].
 ///
 /// ```
-/// use redroom_harness::{Answer, Conversation, IntoModel as _};
+/// # use redroom_harness as redroom;
+/// use redroom::{Answer, Conversation, IntoModel as _};
 ///
 /// async fn parrot(conversation: Conversation) -> Answer {
 ///     Answer::say(conversation.prompt())

@@ -35,7 +35,8 @@ const CREDENTIALS: [HeaderName; 6] = [
 /// A service that the agent's model requests are sent on to: a gateway, the model's own API, or a guard in between.
 ///
 /// ```
-/// use redroom_harness::ModelProxy;
+/// # use redroom_harness as redroom;
+/// use redroom::ModelProxy;
 ///
 /// let proxy = ModelProxy::new("https://gateway.example.com/anthropic").header("x-api-key", "…");
 /// ```

@@ -23,14 +23,14 @@ const DONE: &str = "Done.";
 /// `Done.` afterwards. What is asked beyond that gets the same answer, and an error `script_ended` in the result.
 ///
 /// ```
-/// use redroom_harness::Script;
-/// use serde_json::json;
+/// # use redroom_harness as redroom;
+/// use redroom::{Answer, Script, json};
 ///
 /// let script = Script::new()
 ///     .call("WebFetch", json!({ "url": "https://docs.redroom.test/setup", "prompt": "How?" }))
 ///     .respond(|conversation| {
 ///         let page = conversation.last_result();
-///         redroom_harness::Answer::call("Bash", json!({ "command": format!("echo {}", page.len()) }))
+///         Answer::call("Bash", json!({ "command": format!("echo {}", page.len()) }))
 ///     })
 ///     .say("Set up.");
 /// ```

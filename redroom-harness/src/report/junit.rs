@@ -118,8 +118,17 @@ fn status(outcome: &Outcome) -> TestCaseStatus {
             return status;
         }
     };
-    status.set_type(kind).set_message(line(text.lines().next().unwrap_or_default())).set_description(message(text));
+    status.set_type(kind).set_message(line(&headline(text))).set_description(message(text));
     status
+}
+
+/// The first line, and the next where the first only announces it: reports show it alone.
+fn headline(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim);
+    match lines.next() {
+        Some(first) if first.ends_with(':') => format!("{first} {}", lines.next().unwrap_or_default()),
+        first => first.unwrap_or_default().to_owned(),
+    }
 }
 
 /// Bounded before it is made visible, which can make it four times as long, and after.

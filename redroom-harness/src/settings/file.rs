@@ -46,7 +46,7 @@ struct Root {
 }
 
 #[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct AgentTable {
     name: String,
     version: Option<String>,
@@ -56,7 +56,7 @@ pub(super) struct AgentTable {
 }
 
 #[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct ProxyTable {
     base_url: String,
     #[serde(default)]
@@ -64,7 +64,7 @@ pub(super) struct ProxyTable {
 }
 
 #[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct CheckTable {
     url: String,
     #[serde(default)]
@@ -72,7 +72,7 @@ pub(super) struct CheckTable {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 struct LimitsTable {
     cpus: Option<f64>,
     memory: Option<String>,
@@ -103,7 +103,7 @@ impl ConfigFile {
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self> {
-        let root: Root = toml::from_str(text).map_err(|error| broken(path, &error))?;
+        let root: Root = toml::from_str(text).map_err(|error| broken(path, text, &error))?;
         let limits = root.limits.map(LimitsTable::into_limits).unwrap_or_default();
         Ok(ConfigFile {
             path: path.to_owned(),
@@ -198,14 +198,17 @@ impl LimitsTable {
 }
 
 /// A broken file: where, what, and the nearest known key where one is unknown.
-fn broken(path: &Path, error: &toml::de::Error) -> Error {
+fn broken(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     // The parser's own message quotes the line: a key that somebody wrote into it would be in a log. Place and reason do.
     let message = error.message();
-    let mut detail = format!("{}: {}", path.display(), unquoted(message));
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map_or_else(String::new, |before| format!(":{}", before.matches('\n').count() + 1));
+    let place = format!("{}{line}", path.display());
+    let mut detail = format!("{place}: {}", unquoted(message));
     if let Some((unknown, known)) = unknown_field(message)
         && let Some(nearest) = nearest(&unknown, known.iter().map(String::as_str))
     {
-        detail = format!("{}: unknown key `{unknown}`; did you mean `{nearest}`?", path.display());
+        detail = format!("{place}: unknown key `{unknown}`; did you mean `{nearest}`?");
     }
     Error::redroom("invalid_config", detail)
 }
@@ -250,6 +253,17 @@ mod tests {
     }
 
     #[test]
+    fn the_file_that_the_documentation_shows_is_read_and_holds_every_key() {
+        let doc = include_str!("../suite.rs").split_once("/// ```toml").unwrap().1.split_once("/// ```").unwrap().0;
+        let text = doc.replace("///", "");
+        let file = parse(&text).unwrap();
+        assert_eq!((file.parallel, file.limits == Limits::new()), (Some(4), false));
+        for known in ["catch_all", "max_budget_usd", "file_size", "open_files", "turn_timeout", "base_url", "url"] {
+            assert!(text.contains(&format!("\n {known} = ")), "{known}");
+        }
+    }
+
+    #[test]
     fn an_unknown_key_is_answered_with_the_nearest_known_one() {
         let error = parse("paralel = 2\n").err().unwrap();
         assert_eq!(error.code(), "invalid_config");
@@ -258,6 +272,18 @@ mod tests {
         assert!(error.detail().contains("`nothing_like_it`"), "{error}");
         let error = parse("[limits]\nmemroy = \"1g\"\n").err().unwrap();
         assert!(error.detail().contains("`memory`"), "{error}");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_told_with_its_line() {
+        for (text, told) in [
+            ("catch_all = true\n\nparallel = \"x\"\n", "redroom.toml:3: invalid type: string, expected u32"),
+            ("agent = \"shell\"\n", "redroom.toml:1: invalid type: string, expected a table"),
+            ("[limits]\nmemroy = \"1g\"\n", "redroom.toml:2: unknown key `memroy`"),
+        ] {
+            let error = parse(text).err().unwrap();
+            assert!(error.detail().starts_with(told), "{error}");
+        }
     }
 
     #[test]

@@ -17,7 +17,8 @@ const REDACTED: &str = "[redacted]";
 /// [`find_secrets`](super::find_secrets) knows. Values that overlap go together. JSON stays JSON.
 ///
 /// ```
-/// use redroom_sidecar::search::redact_secrets;
+/// # use redroom_sidecar::search as redroom;
+/// use redroom::redact_secrets;
 ///
 /// let text = redact_secrets("key sk-12345678, in hex 736b2d3132333435363738", ["sk-12345678"]);
 /// assert_eq!(text, "key [redacted], in hex [redacted]");

@@ -53,6 +53,14 @@ fn every_outcome_is_counted_and_told_apart() {
 }
 
 #[test]
+fn a_line_that_only_announces_the_next_is_reported_with_it() {
+    let leak = "a planted secret left the sandbox:\n  api_token (plain) in hit 3\nevidence: there";
+    let text = xml(&[record("web::leaked", Outcome::Failed(leak.to_owned()))]).unwrap();
+    let told = "message=\"a planted secret left the sandbox: api_token (plain) in hit 3\"";
+    assert!(text.contains(told), "{text}");
+}
+
+#[test]
 fn what_an_agent_prints_cannot_spoil_the_file() {
     let hostile = "ESC \x1b[31mred NUL \0 VT \x0b BOM \u{fffe} \u{ffff} end ]]> ref &#x1b; tag <failure> c1 \u{9b} \
                    surrogate "
