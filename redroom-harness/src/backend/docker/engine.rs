@@ -139,12 +139,14 @@ fn fit(version: &SystemVersion) -> Result<(String, Machine)> {
         let (major, minor) = OLDEST_API;
         return unfit(format!(
             "the engine has version {engine} and API {api}; redroom needs Docker Engine {OLDEST_ENGINE} or newer \
-             (API {major}.{minor}): update it"
+             (API {major}.{minor}): update it, or choose the jail backend"
         ));
     }
     let os = version.os.as_deref().unwrap_or("unknown");
     if os != "linux" {
-        return unfit(format!("the engine runs {os} containers; switch it to Linux containers"));
+        return unfit(format!(
+            "the engine runs {os} containers; switch it to Linux containers, or choose the jail backend"
+        ));
     }
     let machine = version.arch.as_deref().unwrap_or("unknown");
     match Machine::named(machine) {
@@ -166,7 +168,8 @@ fn advice(why: &str, asked: Option<&str>, others: &[String]) -> String {
         None => format!("{DEFAULT_SOCKET} (DOCKER_HOST is not set)"),
     };
     let todo = match others {
-        [] => "start Docker, or set DOCKER_HOST to its socket (`docker context inspect` shows it)".to_owned(),
+        [] => "start Docker, set DOCKER_HOST to its socket (`docker context inspect` shows it), or choose the jail backend"
+            .to_owned(),
         [socket, ..] => format!("there is a socket at {socket}: set DOCKER_HOST=unix://{socket} to use it"),
     };
     format!("no Docker engine answers; tried {tried}: {why}; {todo}")

@@ -97,7 +97,8 @@ impl Pack {
             .map_err(|error| unavailable(format!("{} cannot run in the engine: {error}", executable.display())))?;
         if elf.machine() != machine {
             return Err(unavailable(format!(
-                "this program is made for {} and the engine runs on {machine}: build the tests for the engine's machine",
+                "this program is made for {} and the engine runs on {machine}: build the tests for the engine's machine, \
+                 or choose the jail backend",
                 elf.machine()
             )));
         }
