@@ -68,7 +68,7 @@ impl<'a> Commands<'a> {
             if asked {
                 match receive(self.socket).step("receive")? {
                     Some((ToSandbox::Run(id), fds)) => self.run(id, fds)?,
-                    Some((ToSandbox::KillAll, _)) => kill_all(),
+                    Some((ToSandbox::KillAll, _)) => self.kill_all().step("kill")?,
                     Some((ToSandbox::Make | ToSandbox::Go, _)) => {}
                     None => return Ok(()),
                 }
@@ -80,12 +80,30 @@ impl<'a> Commands<'a> {
     fn reap(&mut self) -> io::Result<()> {
         let mut signals = [0; 1024];
         while rustix::io::read(&self.ended, &mut signals).is_ok() {}
-        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            if let Some(id) = self.running.remove(&pid) {
-                send(self.socket, &FromSandbox::Exited(id, code(status)), &[])?;
+        self.take_note(WaitOptions::NOHANG)
+    }
+
+    /// Kills every process of the sandbox but this one, at once, forks included; and waits until they are gone, so that the next
+    /// command sees nothing of them.
+    fn kill_all(&mut self) -> io::Result<()> {
+        // Nobody may be there.
+        let _ = rustix::process::kill_process_group(EVERYBODY, Signal::KILL);
+        self.take_note(WaitOptions::empty())
+    }
+
+    fn take_note(&mut self, options: WaitOptions) -> io::Result<()> {
+        loop {
+            match rustix::process::wait(options) {
+                Ok(Some((pid, status))) => {
+                    if let Some(id) = self.running.remove(&pid) {
+                        send(self.socket, &FromSandbox::Exited(id, code(status)), &[])?;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                // Nobody has ended, or nobody is left.
+                Ok(None) | Err(_) => return Ok(()),
             }
         }
-        Ok(())
     }
 
     fn run(&mut self, id: u64, fds: Vec<OwnedFd>) -> Result<(), Refused> {
@@ -130,12 +148,6 @@ fn execute(command: Command, [stdin, stdout, stderr]: [OwnedFd; 3]) -> i32 {
         .stderr(Stdio::from(stderr))
         .exec();
     error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error())
-}
-
-/// Every process of the sandbox but this one, at once: forks included.
-fn kill_all() {
-    // Nobody may be there.
-    let _ = rustix::process::kill_process_group(EVERYBODY, Signal::KILL);
 }
 
 /// Stands for every process that may be signalled, in place of a group's.
