@@ -13,8 +13,9 @@ use crate::evidence::{
     AgentFacts, Artifacts, Baseline, Collector, FoundSecret, Place, RunResult, SCHEMA_VERSION, Sighting,
 };
 
-/// How long the sidecar waits for a dead agent's connections to come to their end.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the sidecar may read what a dead agent's connections still hold. They end by themselves, so that only what has to be searched
+/// takes time: hundreds of full sockets, on a machine that is busy otherwise.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
 
 impl Live {
     pub(super) async fn finish(self: &Arc<Self>) -> Result<Arc<RunResult>> {
