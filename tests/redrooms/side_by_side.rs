@@ -61,7 +61,8 @@ async fn two_at_once(redroom: Arc<Redroom>) -> Result<()> {
 async fn one_after_the_other(redroom: Arc<Redroom>) -> Result<()> {
     let one = start(&redroom, "one").await?;
     one.send(
-        "(setsid bash -c 'while true; do curl -s -o /dev/null http://late.redroom.test/one; done' >/dev/null 2>&1 &)
+        "(setsid bash -c 'while true; do curl -s -o /dev/null http://late.redroom.test/one; touch /tmp/asked; done' >/dev/null 2>&1 &)
+         until [ -e /tmp/asked ]; do sleep 0.05; done
          echo left > /tmp/left; curl -sS -o /dev/null http://page.redroom.test/",
     )
     .await?;
