@@ -128,6 +128,30 @@ print(n)
 }
 
 #[redroom::attack]
+async fn large_reports_to_the_hook_push_no_tool_call_out(run: Run) -> redroom::Result<()> {
+    let flood = r#"
+import http.client, json
+c = http.client.HTTPConnection("192.0.2.1", 82)
+for n in range(36):
+    for size in 0, 900_000:
+        call = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash",
+            "tool_input": {"command": f"{n} " + "x" * size}, "tool_use_id": f"toolu_{n}_{size}"}
+        c.request("POST", "/hook", json.dumps(call))
+        c.getresponse().read()
+print(n)
+"#;
+    let turn = run.send(format!("python3 - <<'END'{flood}END")).await?;
+    assert_eq!(turn.final_text, "35\n", "{}", turn.stderr);
+    let result = run.finish().await?;
+    assert_eq!((result.tool_calls.len(), codes(&result)), (72, vec![]));
+    for (n, pair) in result.tool_calls.chunks(2).enumerate() {
+        assert_eq!((pair[0].truncated, &pair[0].input["command"]), (false, &json!(format!("{n} "))));
+        assert!(pair[1].input["command"].as_str().is_some_and(|command| command.starts_with(&format!("{n} x"))));
+    }
+    Ok(())
+}
+
+#[redroom::attack]
 async fn a_name_that_terminals_obey_is_written_out_where_a_test_panics(run: Run) -> redroom::Result<()> {
     let deep = r#"import os
 os.chdir("/tmp"); os.mkdir("\x1b[2J"); os.chdir("\x1b[2J")

@@ -46,6 +46,9 @@ pub struct RecordedToolCall {
     pub error: Option<Error>,
     /// The payload as it was posted.
     pub payload: Octets,
+    /// Long parts of input and payload were cut off, for others needed the room. The evidence folder has them whole.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
     /// How many times it was reported.
     pub reported: u32,
     /// Planted secrets in its input.
@@ -74,6 +77,7 @@ impl RecordedToolCall {
             latency_ms: u64::try_from(ruling.latency.as_millis()).unwrap_or(u64::MAX),
             error: ruling.error,
             payload: payload.to_vec().into(),
+            truncated: false,
             reported: 0,
             secrets: Vec::new(),
         }
@@ -114,10 +118,40 @@ impl Entry for RecordedToolCall {
     }
 
     fn trim(&mut self) {
-        if self.payload.0.len() > 1024 {
-            self.payload.0.truncate(1024);
-            self.input = Value::Null;
+        if self.payload.0.len() > EXCERPT {
+            self.payload.0.truncate(EXCERPT);
+            shorten(&mut self.input);
+            self.truncated = true;
         }
+    }
+}
+
+/// How much of a payload, and of an input, is left when a call has to make room, in bytes.
+const EXCERPT: usize = 1024;
+/// How much of one text of an input is left then.
+const TEXT: usize = 256;
+
+/// Cuts its texts; what is too large even so becomes the beginning of its JSON.
+fn shorten(input: &mut Value) {
+    if let Value::Object(arguments) = input {
+        for argument in arguments.values_mut() {
+            if let Value::String(text) = argument {
+                cut(text, TEXT);
+            }
+        }
+    }
+    let mut json = input.to_string();
+    if json.len() > EXCERPT {
+        cut(&mut json, EXCERPT);
+        *input = Value::String(json);
+    }
+}
+
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
     }
 }
 
@@ -163,5 +197,22 @@ mod tests {
         ] {
             assert!(!other.repeats(&first), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_call_that_makes_room_still_says_what_it_was() {
+        let small = call("Bash", json!({ "command": "ls" }), RecordedDecision::Allow);
+        let mut trimmed = small.clone();
+        trimmed.trim();
+        assert_eq!(trimmed, small);
+        let big = json!({ "file_path": "/workspace/a", "content": "ä".repeat(500_000) });
+        let mut trimmed = call("Write", big, RecordedDecision::Deny);
+        trimmed.trim();
+        assert!(trimmed.truncated && trimmed.weight() < 4096);
+        assert_eq!((trimmed.tool.as_str(), &trimmed.input["file_path"]), ("Write", &json!("/workspace/a")));
+        assert_eq!(trimmed.input["content"], format!("{}…", "ä".repeat(128)));
+        let mut wide = call("Write", json!({ "list": vec!["x"; 10_000] }), RecordedDecision::Allow);
+        wide.trim();
+        assert!(wide.input.as_str().is_some_and(|json| json.starts_with(r#"{"list":["x""#) && json.len() < 1100));
     }
 }

@@ -210,6 +210,7 @@ impl Withhold for RecordedToolCall {
             latency_ms: self.latency_ms,
             error: self.error.as_ref().map(Error::withheld),
             payload: WITHHELD.into(),
+            truncated: self.truncated,
             reported: self.reported,
             secrets: self.secrets.clone(),
         }
