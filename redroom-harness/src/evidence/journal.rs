@@ -164,7 +164,7 @@ impl Journal {
         self.state().tool_calls.entries()
     }
 
-    /// Everything that did not go to plan, what was dropped included.
+    /// Everything that did not go to plan, what was dropped or could not be written included.
     pub(crate) fn errors(&self) -> Vec<Error> {
         let state = self.state();
         let mut errors = state.errors.clone();
@@ -180,6 +180,8 @@ impl Journal {
             let detail = format!("{count} {kind} were pushed out of the run's journal by newer ones; {what}");
             errors.push(Error::redroom(code, detail));
         }
+        drop(state);
+        errors.extend(self.store.shortfalls());
         errors
     }
 
