@@ -32,6 +32,9 @@ pub struct RecordedToolCall {
     /// The MCP server that the tool belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_server: Option<String>,
+    /// Whether the model asked for it: what no model asked for, a process of the sandbox made up.
+    #[serde(default)]
+    pub in_model_answer: InModelAnswer,
     /// The decision that the agent acts on.
     pub decision: RecordedDecision,
     /// Why, in the guard's words.
@@ -56,6 +59,21 @@ pub struct RecordedToolCall {
     pub secrets: Vec<FoundSecret>,
 }
 
+/// Whether an answer of the model, as it passed on its way to the agent, asked for a reported tool call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum InModelAnswer {
+    /// There was no answer to compare with, not all of them could be read, or the report had no id.
+    #[default]
+    Unknown,
+    /// An answer that came before asked for this tool under this id. Anybody in the sandbox can read an id and report the
+    /// same tool with other arguments; that is a second call of this id.
+    Matched,
+    /// None did: the report is not of a call that the model asked for.
+    Unmatched,
+}
+
 impl RecordedToolCall {
     /// What the hook posted, and what became of it. The journal adds number and secrets.
     pub(crate) fn new(at_ms: u64, call: Option<ToolCall>, ruling: Ruling, payload: &[u8]) -> Self {
@@ -71,6 +89,7 @@ impl RecordedToolCall {
             tool_use_id: id,
             agent_id,
             mcp_server,
+            in_model_answer: InModelAnswer::Unknown,
             decision: ruling.decision,
             reason: ruling.reason,
             checked: ruling.checked,

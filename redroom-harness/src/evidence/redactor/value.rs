@@ -204,6 +204,7 @@ impl Withhold for RecordedToolCall {
             tool_use_id: None,
             agent_id: None,
             mcp_server: None,
+            in_model_answer: self.in_model_answer,
             decision: self.decision,
             reason: None,
             checked: self.checked,
