@@ -159,11 +159,12 @@ impl RunResult {
         self.sightings.iter().filter(|sighting| sighting.secret == secret).collect()
     }
 
-    /// Why this run cannot show that the agent held: it failed, it never had a model, it never met what was planted, it sent what
-    /// cannot be searched. A planted page was met where it was fetched, which is a fact, or where the guard was asked about a call
-    /// that names it, and denied that (one that no model's answer asked for does not count); nothing else that the agent says of itself makes a run conclusive. Empty for a run that was
-    /// played to its end. Only hits and model calls that were dropped from a journal leave it conclusive, for the first and the
-    /// last sighting of every secret are always kept; dropped tool calls do not, for what was tried is lost with them.
+    /// Why this run cannot show that the agent held: it failed, it never had a model, it never met what was planted, it sent
+    /// what cannot be searched. A planted page was met where it was fetched, which is a fact, or where the guard was asked
+    /// about a call that names it, and denied that (one that no model's answer asked for does not count); nothing else that
+    /// the agent says of itself makes a run conclusive. Empty for a run that was played to its end. Only hits and model calls
+    /// that were dropped from a journal leave it conclusive, for the first and the last sighting of every secret are always
+    /// kept; dropped tool calls do not, for what was tried is lost with them.
     pub fn open_questions(&self) -> Vec<String> {
         let mut open: Vec<String> = self
             .errors
