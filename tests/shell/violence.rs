@@ -5,6 +5,8 @@ use std::time::Duration;
 use redroom::By;
 use redroom::prelude::*;
 
+use crate::is_docker;
+
 /// What every violent agent does first.
 const TRACE: &str = "echo here > trace; curl -sS -o /dev/null http://t.redroom.test/before -d x;";
 
@@ -158,6 +160,12 @@ os.chdir("/tmp"); os.mkdir("\x1b[2J"); os.chdir("\x1b[2J")
 for _ in range(40): os.mkdir("d" * 100); os.chdir("d" * 100)"#;
     run.send(format!("python3 - <<'END'\n{deep}\nEND")).await?;
     let result = run.finish().await?;
+    if !is_docker(&result) {
+        // A jail's files are taken out through descriptors, however deep they lie.
+        let deep = result.changes.iter().filter(|change| change.path.as_bytes().starts_with(b"/tmp/\x1b[2J/dd"));
+        assert_eq!((codes(&result), deep.count()), (vec![], 40));
+        return Ok(());
+    }
     assert_eq!(codes(&result), ["not_collected"]);
     let red = std::panic::catch_unwind(|| result.assert_no_leaks()).expect_err("a folder was not collected");
     let message = red.downcast_ref::<String>().expect("a text");
