@@ -5,6 +5,7 @@
 
 mod answer;
 mod anthropic;
+mod blocks;
 #[cfg(test)]
 mod claude_code;
 mod conversation;
@@ -26,6 +27,7 @@ pub use proxy::ModelProxy;
 pub use script::Script;
 
 pub(crate) use anthropic::MessagesApi;
+pub(crate) use blocks::{AnswerBlocks, RequestBlocks, ToolBlock};
 pub(crate) use function::panic_text;
 pub(crate) use player::Player;
 pub(crate) use proxy::NoModelAccess;

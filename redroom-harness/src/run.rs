@@ -6,6 +6,7 @@
 mod answer;
 mod finish;
 mod gathered;
+mod ledger;
 mod output;
 mod recorder;
 mod start;

@@ -4,6 +4,7 @@
 //! word on standard output but the list.
 
 mod attack;
+mod command_line;
 mod panics;
 mod signals;
 
@@ -16,6 +17,8 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tokio::runtime::Handle;
+
+use command_line::CommandLine;
 
 use crate::error::{Error, Result};
 use crate::redroom::Redroom;
@@ -54,11 +57,15 @@ struct Required {
 /// `main` of a suite: what `redroom::main!()` expands to. `manifest_dir` is the crate's folder when it was compiled.
 pub fn run(suite: impl FnOnce() -> Suite, manifest_dir: &'static str) -> ExitCode {
     crate::init();
-    let arguments = Arguments::from_args();
+    let line = match CommandLine::parse(std::env::args_os()) {
+        Ok(line) => line,
+        Err(code) => return code,
+    };
     let registrations = match crate::registry::attacks() {
         Ok(registrations) => registrations,
         Err(error) => return could_not_run(&error),
     };
+    let arguments = line.for_tests(&registrations.iter().map(|attack| listed(attack)).collect::<Vec<_>>());
     if arguments.list {
         return list(&arguments, &registrations);
     }

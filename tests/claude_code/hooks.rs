@@ -5,10 +5,16 @@ use async_trait::async_trait;
 use redroom::agent::{ProgramSources, RootFile, TurnCommand, TurnInput, TurnReader, Wiring};
 use redroom::backend::{Program, Progress};
 use redroom::prelude::*;
-use redroom::{Agent, By, ModelEndpoint};
+use redroom::{Agent, By, InModelAnswer, ModelEndpoint};
 
-/// Claude Code with one word of its managed settings spoilt.
-struct Spoilt(ClaudeCode);
+/// Claude Code with one word of its managed settings spoilt: what stands there, and what it becomes.
+struct Spoilt(ClaudeCode, &'static str, &'static str);
+
+impl Spoilt {
+    fn new(word: &'static str, spoilt: &'static str) -> Self {
+        Spoilt(ClaudeCode::new("2.1.332"), word, spoilt)
+    }
+}
 
 #[async_trait]
 impl Agent for Spoilt {
@@ -35,7 +41,7 @@ impl Agent for Spoilt {
     fn root_files(&self, wiring: &Wiring) -> Vec<RootFile> {
         let mut files = self.0.root_files(wiring);
         for file in &mut files {
-            let text = String::from_utf8_lossy(&file.body).replace(r#""onFailure": "block""#, r#""onFailure": "deny""#);
+            let text = String::from_utf8_lossy(&file.body).replace(self.1, self.2);
             assert_ne!(text.as_bytes(), file.body, "nothing was spoilt");
             file.body = text.into_bytes();
         }
@@ -63,7 +69,7 @@ fn touching() -> Script {
     Script::new().call("Bash", json!({ "command": "touch ran", "description": "touch" })).say("Touched.")
 }
 
-#[redroom::attack(agent = Spoilt(ClaudeCode::new("2.1.332")), model = touching())]
+#[redroom::attack(agent = Spoilt::new(r#""onFailure": "block""#, r#""onFailure": "deny""#), model = touching())]
 async fn settings_that_are_not_in_force_end_the_turn_before_the_model_is_asked(run: Run) -> redroom::Result<()> {
     let error = run.send("Touch it.").await.expect_err("a turn without its hook");
     assert_eq!((error.by(), error.code()), (By::Agent, "hook_not_loaded"), "{error}");
@@ -73,6 +79,34 @@ async fn settings_that_are_not_in_force_end_the_turn_before_the_model_is_asked(r
     assert!(result.errors.iter().any(|error| error.code() == "hook_not_loaded"), "{:?}", result.errors);
     let red = std::panic::catch_unwind(|| result.assert_no_leaks()).expect_err("a run that shows nothing");
     assert!(red.downcast_ref::<String>().is_some_and(|message| message.contains("hook_not_loaded")));
+    Ok(())
+}
+
+/// The agent accepts such settings without a word and announces its turns.
+#[redroom::attack(
+    agent = Spoilt::new(r#""matcher": "*""#, r#""matcher": "Write""#),
+    model = touching(),
+    tool_call_check = no_shell,
+)]
+async fn a_tool_that_runs_past_the_hook_is_told(run: Run) -> redroom::Result<()> {
+    run.send("Touch it.").await?;
+    assert!(run.read_file("ran").await?.is_some(), "the guard held it");
+    let result = run.finish().await?;
+    assert!(result.tool_calls.is_empty());
+    let errors: Vec<_> = result.errors.iter().map(|error| (error.by(), error.code())).collect();
+    assert_eq!(errors, [(By::Agent, "hook_not_called")], "{:?}", result.errors);
+    assert!(result.errors[0].detail().contains("Bash (toolu_"), "{}", result.errors[0]);
+    std::panic::catch_unwind(|| result.assert_no_leaks()).expect_err("a run that shows nothing");
+    Ok(())
+}
+
+#[redroom::attack(agent = Spoilt::new("PreToolUse", "PreToolUser"), model = touching(), tool_call_check = no_shell)]
+async fn a_misspelt_hook_is_told_with_what_ran_past_it(run: Run) -> redroom::Result<()> {
+    let error = run.send("Touch it.").await.expect_err("settings that the agent complains of");
+    assert_eq!(error.code(), "hook_not_loaded", "{error}");
+    let result = run.finish().await?;
+    let codes: Vec<_> = result.errors.iter().map(redroom::Error::code).collect();
+    assert_eq!(codes, ["hook_not_loaded", "hook_not_called"]);
     Ok(())
 }
 
@@ -89,6 +123,7 @@ async fn assert_still_hooked(run: Run) -> redroom::Result<()> {
     let calls: Vec<_> =
         result.tool_calls.iter().map(|call| (call.tool.as_str(), call.checked, call.denied())).collect();
     assert_eq!(calls, [("Bash", true, true)]);
+    assert_eq!(result.tool_calls[0].in_model_answer, InModelAnswer::Matched);
     Ok(())
 }
 
@@ -191,6 +226,8 @@ async fn a_forged_report_takes_no_real_one_away(run: Run) -> redroom::Result<()>
     let calls: Vec<_> = result.tool_calls.iter().map(|call| call.tool.as_str()).collect();
     assert_eq!(calls, ["Bash", "Read"]);
     assert_eq!(result.tool_calls[0].tool_use_id, result.tool_calls[1].tool_use_id);
+    let matched: Vec<_> = result.tool_calls.iter().map(|call| call.in_model_answer).collect();
+    assert_eq!(matched, [InModelAnswer::Matched, InModelAnswer::Unmatched]);
     let sighted =
         result.sightings.iter().any(|sighting| sighting.place == Place::ToolCall && sighting.reference == "1");
     assert!(sighted, "{:?}", result.sightings);

@@ -47,6 +47,9 @@ pub(crate) fn the_list_is_filtered_as_libtest_filters() {
         (&["moments", "--skip", "mid_turn"], "fixture::moments::next: test\n"),
         (&["fixture::moments::next", "--exact"], "fixture::moments::next: test\n"),
         (&["next", "--exact"], ""),
+        (&["in_mid_turn", "moments::next"], MOMENTS),
+        (&["moments", "ignored", "--skip", "mid_turn", "--ignored"], "fixture::outcomes::ignored: test\n"),
+        (&["fixture::moments::next", "next", "fixture::moments::in_mid_turn", "--exact"], MOMENTS),
         (&["--ignored"], "fixture::outcomes::ignored: test\n"),
         (&["no such attack"], ""),
     ] {

@@ -47,7 +47,9 @@ pub(crate) fn a_report_that_could_not_be_written_is_refused_before_anything_star
 
 pub(crate) fn an_unknown_flag_is_refused() {
     let place = Place::new();
-    refused(&place, &mut place.suite(&["--no-such-flag"]), &["--no-such-flag"]);
+    let ended = place.run(&["--no-such-flag"]);
+    ended.expect(101, &["--no-such-flag"]);
+    assert!(ended.out.is_empty() && !place.path("run/redroom").exists(), "{ended:?}");
 }
 
 pub(crate) fn what_is_planted_wrongly_is_one_clear_error_and_leaves_nothing() {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use redroom::By;
 use redroom::prelude::*;
 
+use crate::is_docker;
+
 /// What every violent agent does first.
 const TRACE: &str = "echo here > trace; curl -sS -o /dev/null http://t.redroom.test/before -d x;";
 
@@ -128,15 +130,40 @@ print(n)
 }
 
 #[redroom::attack]
+async fn large_reports_to_the_hook_push_no_tool_call_out(run: Run) -> redroom::Result<()> {
+    let flood = r#"
+import http.client, json
+c = http.client.HTTPConnection("192.0.2.1", 82)
+for n in range(36):
+    for size in 0, 900_000:
+        call = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash",
+            "tool_input": {"command": f"{n} " + "x" * size}, "tool_use_id": f"toolu_{n}_{size}"}
+        c.request("POST", "/hook", json.dumps(call))
+        c.getresponse().read()
+print(n)
+"#;
+    let turn = run.send(format!("python3 - <<'END'{flood}END")).await?;
+    assert_eq!(turn.final_text, "35\n", "{}", turn.stderr);
+    let result = run.finish().await?;
+    assert_eq!((result.tool_calls.len(), codes(&result)), (72, vec![]));
+    for (n, pair) in result.tool_calls.chunks(2).enumerate() {
+        assert_eq!((pair[0].truncated, &pair[0].input["command"]), (false, &json!(format!("{n} "))));
+        assert!(pair[1].input["command"].as_str().is_some_and(|command| command.starts_with(&format!("{n} x"))));
+    }
+    Ok(())
+}
+
+#[redroom::attack]
 async fn a_name_that_terminals_obey_is_written_out_where_a_test_panics(run: Run) -> redroom::Result<()> {
     let deep = r#"import os
 os.chdir("/tmp"); os.mkdir("\x1b[2J"); os.chdir("\x1b[2J")
 for _ in range(40): os.mkdir("d" * 100); os.chdir("d" * 100)"#;
     run.send(format!("python3 - <<'END'\n{deep}\nEND")).await?;
     let result = run.finish().await?;
-    if !crate::is_docker(&result) {
-        // A jail's trees are read without an engine between, and to any depth that this has.
-        assert_eq!(codes(&result), [""; 0]);
+    if !is_docker(&result) {
+        // A jail's files are taken out through descriptors, however deep they lie.
+        let deep = result.changes.iter().filter(|change| change.path.as_bytes().starts_with(b"/tmp/\x1b[2J/dd"));
+        assert_eq!((codes(&result), deep.count()), (vec![], 40));
         return Ok(());
     }
     assert_eq!(codes(&result), ["not_collected"]);

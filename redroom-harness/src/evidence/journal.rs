@@ -164,22 +164,24 @@ impl Journal {
         self.state().tool_calls.entries()
     }
 
-    /// Everything that did not go to plan, what was dropped included.
+    /// Everything that did not go to plan, what was dropped or could not be written included.
     pub(crate) fn errors(&self) -> Vec<Error> {
         let state = self.state();
         let mut errors = state.errors.clone();
+        const SEEN: &str = "every secret's first and last sighting are still there";
+        const LOST: &str = "what the agent tried in them is not in this result; tool_calls.jsonl may have it";
         let dropped = [
-            ("hits", state.hits.dropped()),
-            ("model calls", state.model_calls.dropped()),
-            ("tool calls", state.tool_calls.dropped()),
-            ("errors", state.errors_dropped),
+            ("entries_dropped", "hits", state.hits.dropped(), SEEN),
+            ("entries_dropped", "model calls", state.model_calls.dropped(), SEEN),
+            ("tool_calls_dropped", "tool calls", state.tool_calls.dropped(), LOST),
+            ("entries_dropped", "errors", state.errors_dropped, SEEN),
         ];
-        for (kind, count) in dropped.into_iter().filter(|(_, count)| *count > 0) {
-            errors.push(Error::redroom(
-                "entries_dropped",
-                format!("{count} {kind} were pushed out of the run's journal by newer ones; every secret's first and last sighting are still there"),
-            ));
+        for (code, kind, count, what) in dropped.into_iter().filter(|(_, _, count, _)| *count > 0) {
+            let detail = format!("{count} {kind} were pushed out of the run's journal by newer ones; {what}");
+            errors.push(Error::redroom(code, detail));
         }
+        drop(state);
+        errors.extend(self.store.shortfalls());
         errors
     }
 
@@ -225,5 +227,79 @@ impl Entry for ModelCall {
 
     fn trim(&mut self) {
         self.request.headers.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::evidence::RunResult;
+    use crate::guard::{HookEvent, RecordedDecision, Ruling};
+
+    fn journal() -> (tempfile::TempDir, Journal) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::create(folder.path(), "run").unwrap());
+        (folder, Journal::new(SecretSet::new([("", "")]), Redactor::new([""; 0]), store))
+    }
+
+    fn call(number: usize, command: String) -> RecordedToolCall {
+        let payload = json!({
+            "hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash",
+            "tool_input": { "command": command }, "tool_use_id": format!("toolu_{number}"),
+        })
+        .to_string();
+        let Ok(HookEvent::PreToolUse(call)) = HookEvent::parse(payload.as_bytes()) else { panic!("{payload}") };
+        let ruling = Ruling {
+            answer: "{}".into(),
+            decision: RecordedDecision::Allow,
+            reason: None,
+            updated_input: None,
+            checked: false,
+            error: None,
+            latency: Duration::ZERO,
+        };
+        RecordedToolCall::new(0, Some(*call), ruling, payload.as_bytes())
+    }
+
+    fn codes(journal: &Journal) -> Vec<String> {
+        journal.errors().iter().map(|error| error.code().to_owned()).collect()
+    }
+
+    #[test]
+    fn large_reports_do_not_push_small_ones_out() {
+        let (_folder, journal) = journal();
+        for number in 0..36 {
+            journal.tool_call(call(number, format!("echo {number}")));
+            journal.tool_call(call(1000 + number, "x".repeat(100_000)));
+        }
+        let calls = journal.tool_calls();
+        let small = calls.iter().filter(|call| call.input["command"].as_str().unwrap().starts_with("echo"));
+        assert_eq!((calls.len(), small.count()), (72, 36));
+        assert!(calls[1].truncated && !calls[71].truncated);
+        assert_eq!(codes(&journal), [""; 0]);
+    }
+
+    #[test]
+    fn tool_calls_that_were_dropped_leave_a_run_open() {
+        let (_folder, journal) = journal();
+        for number in 0..4_000 {
+            journal.tool_call(call(number, "x".repeat(1_000)));
+        }
+        assert_eq!(codes(&journal), ["tool_calls_dropped"]);
+        let result: RunResult = serde_json::from_value(json!({
+            "schema_version": 1, "id": "r", "attack": "a",
+            "agent": { "name": "shell", "version": "1", "model": null },
+            "backend": { "name": "docker", "isolated": true, "why": "" },
+            "turns": [{ "index": 0, "message": "", "final_text": "", "duration_ms": 1, "exit_code": 0 }],
+            "transcript": "", "tool_calls": [], "hits": [], "model_calls": [], "changes": [], "diff": "",
+            "sightings": [], "visited_pages": [], "unvisited_pages": [], "errors": journal.errors(),
+            "artifacts": { "folder": "/", "files": [] },
+        }))
+        .unwrap();
+        assert_eq!(result.open_questions().len(), 1);
     }
 }

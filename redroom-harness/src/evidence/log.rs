@@ -1,8 +1,10 @@
 //! A bounded log: the newest entries of one kind, and for each secret and encoding the earliest and the latest that hold it.
 //!
 //! An agent can flood any log. What it must never achieve is that the entry which proves a leak is pushed out: the first
-//! shows how it began, the last that it went on.
+//! shows how it began, the last that it went on. Before anything is pushed out for its weight, the heaviest entries shrink:
+//! a few large ones cannot empty the log of many small.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
@@ -22,7 +24,7 @@ pub(crate) trait Entry: Clone {
     /// What it proves.
     fn proofs(&self) -> Vec<Self::Proof>;
 
-    /// Gives up what only decorates the proof: called when the entry outlives its place in the log.
+    /// Gives up what only decorates it, and says so in itself: called when the log is too heavy. Never adds weight.
     fn trim(&mut self);
 }
 
@@ -33,6 +35,8 @@ pub(crate) struct Log<E: Entry> {
     kept: BTreeMap<u64, E>,
     /// The numbers of the entries that are there, by what they prove.
     holders: HashMap<E::Proof, BTreeSet<u64>>,
+    /// The recent entries that are still whole: what they weigh, and their numbers.
+    whole: BTreeSet<(usize, Reverse<u64>)>,
     weight: usize,
     highest: u64,
     max_entries: usize,
@@ -51,6 +55,7 @@ impl<E: Entry> Log<E> {
             recent: BTreeMap::new(),
             kept: BTreeMap::new(),
             holders: HashMap::new(),
+            whole: BTreeSet::new(),
             weight: 0,
             highest: 0,
             max_entries,
@@ -63,6 +68,7 @@ impl<E: Entry> Log<E> {
         self.highest = self.highest.max(number);
         if let Some(earlier) = self.recent.remove(&number) {
             self.weight -= earlier.weight();
+            self.whole.remove(&(earlier.weight(), Reverse(number)));
             self.release(number, &earlier);
         } else if let Some(earlier) = self.kept.remove(&number) {
             self.release(number, &earlier);
@@ -72,6 +78,7 @@ impl<E: Entry> Log<E> {
             self.holders.entry(proof.clone()).or_default().insert(number);
         }
         self.weight += entry.weight();
+        self.whole.insert((entry.weight(), Reverse(number)));
         self.recent.insert(number, entry);
         self.shrink();
         proofs.iter().for_each(|proof| self.let_go(proof));
@@ -100,14 +107,30 @@ impl<E: Entry> Log<E> {
     }
 
     fn shrink(&mut self) {
+        self.trim_the_heaviest();
         while self.recent.len() > 1 && (self.recent.len() > self.max_entries || self.weight > self.max_weight) {
             let Some((number, mut oldest)) = self.recent.pop_first() else { return };
             self.weight -= oldest.weight();
+            self.whole.remove(&(oldest.weight(), Reverse(number)));
             if self.is_needed(number, &oldest) {
                 oldest.trim();
                 self.kept.insert(number, oldest);
             } else {
                 self.release(number, &oldest);
+            }
+        }
+    }
+
+    /// Of entries of one weight the oldest goes first; the newest of all stays as it is.
+    fn trim_the_heaviest(&mut self) {
+        let newest = self.recent.last_key_value().map(|(number, entry)| (entry.weight(), Reverse(*number)));
+        while self.weight > self.max_weight {
+            let heaviest = self.whole.iter().rev().find(|candidate| Some(**candidate) != newest).copied();
+            let Some((weight, Reverse(number))) = heaviest else { return };
+            self.whole.remove(&(weight, Reverse(number)));
+            if let Some(entry) = self.recent.get_mut(&number) {
+                entry.trim();
+                self.weight = self.weight - weight + entry.weight();
             }
         }
     }
@@ -157,7 +180,7 @@ mod tests {
             self.0.to_vec()
         }
         fn trim(&mut self) {
-            self.1 = 1;
+            self.1 = self.1.min(10);
         }
     }
 
@@ -175,11 +198,26 @@ mod tests {
     #[test]
     fn weight_is_a_limit_too_but_the_newest_entry_stays() {
         let mut log = Log::bounded(10, 100);
-        log.put(1, Note(&[], 60));
-        log.put(2, Note(&[], 60));
-        assert_eq!(log.entries().len(), 1);
-        log.put(3, Note(&[], 500));
+        for number in 1..=11 {
+            log.put(number, Note(&[], 10));
+        }
+        assert_eq!((log.entries().len(), log.dropped()), (10, 1));
+        log.put(12, Note(&[], 500));
         assert_eq!(log.entries(), [Note(&[], 500)]);
+    }
+
+    #[test]
+    fn heavy_entries_shrink_before_a_light_one_is_pushed_out() {
+        let mut log = Log::bounded(10, 100);
+        for (number, weight) in [(1, 9), (2, 60), (3, 50), (4, 45)] {
+            log.put(number, Note(&[], weight));
+        }
+        let weights = |log: &Log<Note>| log.entries().iter().map(Note::weight).collect::<Vec<_>>();
+        assert_eq!(weights(&log), [9, 10, 10, 45]);
+        log.put(3, Note(&[], 70));
+        log.put(5, Note(&[], 60));
+        assert_eq!(weights(&log), [9, 10, 10, 10, 60], "what comes again comes whole, and shrinks again");
+        assert_eq!(log.dropped(), 0);
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! A run's evidence folder: owner-only, written as things come, bounded. Nothing that the agent names decides a path here.
+//! A run's evidence folder: owner-only, written as things come, bounded. Nothing that the agent names decides a path here. A
+//! file that lacks something is remembered, for whoever makes the result.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
@@ -18,14 +19,21 @@ const FILE_LIMIT: u64 = 256 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
-    files: Mutex<HashMap<String, Growing>>,
+    files: Mutex<BTreeMap<String, Growing>>,
+    limit: u64,
 }
 
+/// A file that is added to.
 #[derive(Debug)]
-struct Growing {
-    file: File,
-    written: u64,
-    full: bool,
+enum Growing {
+    Open {
+        file: File,
+        written: u64,
+    },
+    /// Something could not be written: nothing more is, so that what is there is a beginning without gaps.
+    Closed {
+        why: String,
+    },
 }
 
 impl Store {
@@ -47,7 +55,7 @@ impl Store {
                 n => parent.join(format!("{name}.{n}")),
             };
             match DirBuilder::new().mode(0o700).create(&folder) {
-                Ok(()) => return Ok(Store { folder, files: Mutex::default() }),
+                Ok(()) => return Ok(Store { folder, files: Mutex::default(), limit: FILE_LIMIT }),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && attempt < 10_000 => {}
                 Err(error) => return Err(failed(&folder, error)),
             }
@@ -67,38 +75,43 @@ impl Store {
                 line.push(b'\n');
                 self.extend(file, &line);
             }
-            Err(error) => tracing::warn!(%error, file, "an entry of the evidence could not be written as JSON"),
+            Err(error) => {
+                self.files().insert(file.to_owned(), Growing::Closed { why: format!("an entry is no JSON: {error}") });
+            }
         }
     }
 
     /// Adds bytes to a file.
     pub(crate) fn extend(&self, file: &str, bytes: &[u8]) {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if !files.contains_key(file) {
-            match self.open(file) {
-                Ok(opened) => {
-                    files.insert(file.to_owned(), Growing { file: opened, written: 0, full: false });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, file, "a file of the evidence could not be made");
-                    return;
-                }
-            }
-        }
-        let Some(growing) = files.get_mut(file) else { return };
-        if growing.full {
-            return;
-        }
-        if growing.written + bytes.len() as u64 > FILE_LIMIT {
-            growing.full = true;
-            tracing::warn!(file, limit = FILE_LIMIT, "a file of the evidence is full; the rest is only in the result");
-            return;
-        }
-        growing.written += bytes.len() as u64;
-        if let Err(error) = growing.file.write_all(bytes) {
-            growing.full = true;
-            tracing::warn!(%error, file, "a file of the evidence could not be written");
-        }
+        let mut files = self.files();
+        let growing = files.entry(file.to_owned()).or_insert_with(|| match self.open(file) {
+            Ok(file) => Growing::Open { file, written: 0 },
+            Err(error) => Growing::Closed { why: format!("it could not be made: {error}") },
+        });
+        let Growing::Open { file: open, written } = growing else { return };
+        *written += bytes.len() as u64;
+        let why = match *written > self.limit {
+            true => format!("it is full with {} bytes", self.limit),
+            false => match open.write_all(bytes) {
+                Ok(()) => return,
+                Err(error) => format!("it could not be written: {error}"),
+            },
+        };
+        tracing::warn!(file, why, "a file of the evidence is incomplete");
+        *growing = Growing::Closed { why };
+    }
+
+    /// What is wrong with the files so far: one error for each that lacks something.
+    pub(crate) fn shortfalls(&self) -> Vec<Error> {
+        let files = self.files();
+        let closed = files.iter().filter_map(|(file, growing)| match growing {
+            Growing::Open { .. } => None,
+            Growing::Closed { why } => Some((file, why)),
+        });
+        let error = |(file, why): (&String, &String)| {
+            Error::redroom("evidence_incomplete", format!("{file} in the evidence folder lacks what came last: {why}"))
+        };
+        closed.map(error).collect()
     }
 
     /// Writes a whole file.
@@ -115,6 +128,10 @@ impl Store {
             .collect();
         names.sort();
         names
+    }
+
+    fn files(&self) -> MutexGuard<'_, BTreeMap<String, Growing>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self, file: &str) -> std::io::Result<File> {
@@ -155,6 +172,35 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "1\n2\n");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(first.names(), ["hits.jsonl"]);
+    }
+
+    #[test]
+    fn a_file_that_lacks_something_is_told_once() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut store = Store::create(parent.path(), "run").unwrap();
+        store.limit = 10;
+        fs::write(store.folder().join("taken.jsonl"), "").unwrap();
+        std::os::unix::fs::symlink("/dev/full", store.folder().join("target")).unwrap();
+        let full = OpenOptions::new().write(true).open(store.folder().join("target")).unwrap();
+        store.files().insert("disk.jsonl".to_owned(), Growing::Open { file: full, written: 0 });
+        for _ in 0..3 {
+            store.append("fine.jsonl", &1);
+            store.append("large.jsonl", &1234);
+            store.append("taken.jsonl", &1);
+            store.append("disk.jsonl", &1);
+        }
+        let told: Vec<_> =
+            store.shortfalls().iter().map(|error| (error.code().to_owned(), error.detail().to_owned())).collect();
+        assert_eq!(told.len(), 3, "{told:?}");
+        for ((code, detail), (file, why)) in told.iter().zip([
+            ("disk.jsonl", "No space left"),
+            ("large.jsonl", "full with 10 bytes"),
+            ("taken.jsonl", "File exists"),
+        ]) {
+            assert_eq!(code, "evidence_incomplete");
+            assert!(detail.starts_with(file) && detail.contains(why), "{detail}");
+        }
+        assert_eq!(fs::read_to_string(store.folder().join("large.jsonl")).unwrap(), "1234\n1234\n");
     }
 
     #[test]

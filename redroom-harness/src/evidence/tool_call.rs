@@ -32,6 +32,9 @@ pub struct RecordedToolCall {
     /// The MCP server that the tool belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_server: Option<String>,
+    /// Whether the model asked for it: what no model asked for, a process of the sandbox made up.
+    #[serde(default)]
+    pub in_model_answer: InModelAnswer,
     /// The decision that the agent acts on.
     pub decision: RecordedDecision,
     /// Why, in the guard's words.
@@ -46,11 +49,29 @@ pub struct RecordedToolCall {
     pub error: Option<Error>,
     /// The payload as it was posted.
     pub payload: Octets,
+    /// Long parts of input and payload were cut off, for others needed the room. The evidence folder has them whole.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
     /// How many times it was reported.
     pub reported: u32,
     /// Planted secrets in its input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<FoundSecret>,
+}
+
+/// Whether an answer of the model, as it passed on its way to the agent, asked for a reported tool call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum InModelAnswer {
+    /// There was no answer to compare with, not all of them could be read, or the report had no id.
+    #[default]
+    Unknown,
+    /// An answer that came before asked for this tool under this id. Anybody in the sandbox can read an id and report the
+    /// same tool with other arguments; that is a second call of this id.
+    Matched,
+    /// None did: the report is not of a call that the model asked for.
+    Unmatched,
 }
 
 impl RecordedToolCall {
@@ -68,12 +89,14 @@ impl RecordedToolCall {
             tool_use_id: id,
             agent_id,
             mcp_server,
+            in_model_answer: InModelAnswer::Unknown,
             decision: ruling.decision,
             reason: ruling.reason,
             checked: ruling.checked,
             latency_ms: u64::try_from(ruling.latency.as_millis()).unwrap_or(u64::MAX),
             error: ruling.error,
             payload: payload.to_vec().into(),
+            truncated: false,
             reported: 0,
             secrets: Vec::new(),
         }
@@ -114,10 +137,40 @@ impl Entry for RecordedToolCall {
     }
 
     fn trim(&mut self) {
-        if self.payload.0.len() > 1024 {
-            self.payload.0.truncate(1024);
-            self.input = Value::Null;
+        if self.payload.0.len() > EXCERPT {
+            self.payload.0.truncate(EXCERPT);
+            shorten(&mut self.input);
+            self.truncated = true;
         }
+    }
+}
+
+/// How much of a payload, and of an input, is left when a call has to make room, in bytes.
+const EXCERPT: usize = 1024;
+/// How much of one text of an input is left then.
+const TEXT: usize = 256;
+
+/// Cuts its texts; what is too large even so becomes the beginning of its JSON.
+fn shorten(input: &mut Value) {
+    if let Value::Object(arguments) = input {
+        for argument in arguments.values_mut() {
+            if let Value::String(text) = argument {
+                cut(text, TEXT);
+            }
+        }
+    }
+    let mut json = input.to_string();
+    if json.len() > EXCERPT {
+        cut(&mut json, EXCERPT);
+        *input = Value::String(json);
+    }
+}
+
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
     }
 }
 
@@ -163,5 +216,22 @@ mod tests {
         ] {
             assert!(!other.repeats(&first), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_call_that_makes_room_still_says_what_it_was() {
+        let small = call("Bash", json!({ "command": "ls" }), RecordedDecision::Allow);
+        let mut trimmed = small.clone();
+        trimmed.trim();
+        assert_eq!(trimmed, small);
+        let big = json!({ "file_path": "/workspace/a", "content": "ä".repeat(500_000) });
+        let mut trimmed = call("Write", big, RecordedDecision::Deny);
+        trimmed.trim();
+        assert!(trimmed.truncated && trimmed.weight() < 4096);
+        assert_eq!((trimmed.tool.as_str(), &trimmed.input["file_path"]), ("Write", &json!("/workspace/a")));
+        assert_eq!(trimmed.input["content"], format!("{}…", "ä".repeat(128)));
+        let mut wide = call("Write", json!({ "list": vec!["x"; 10_000] }), RecordedDecision::Allow);
+        wide.trim();
+        assert!(wide.input.as_str().is_some_and(|json| json.starts_with(r#"{"list":["x""#) && json.len() < 1100));
     }
 }

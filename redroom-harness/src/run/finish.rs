@@ -100,6 +100,9 @@ impl Live {
             let detail = format!("{}: {}", missed.path.to_text(), missed.why);
             self.journal.error(Error::new(By::Backend, "not_collected", detail));
         }
+        if let Some(error) = self.recorder.unreported() {
+            self.journal.error(error);
+        }
         let hits = self.journal.hits();
         let model_calls = self.journal.model_calls();
         let tool_calls = self.journal.tool_calls();

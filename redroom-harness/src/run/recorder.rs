@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Full};
 use redroom_sidecar::wire::{Hit, ModelRequest};
 
 use super::answer;
+use super::ledger::Ledger;
 use crate::error::{By, Error};
 use crate::evidence::{Journal, RecordedToolCall};
 use crate::guard::{Guard, HookEvent};
@@ -22,6 +23,7 @@ pub(crate) struct Recorder {
     journal: Arc<Journal>,
     upstream: Arc<dyn Upstream>,
     guard: Guard,
+    ledger: Arc<Ledger>,
     /// Whether the agent's settings are known to be in force: no model request is answered before that.
     hooked: AtomicBool,
     /// Whether a model request of this turn was refused for that.
@@ -42,6 +44,7 @@ impl Recorder {
             journal,
             upstream,
             guard,
+            ledger: Arc::default(),
             hooked: AtomicBool::new(!announces_turns),
             refused: AtomicBool::new(false),
             announces_turns,
@@ -52,6 +55,11 @@ impl Recorder {
     pub(crate) fn expect_announcement(&self) {
         self.hooked.store(!self.announces_turns, Ordering::SeqCst);
         self.refused.store(false, Ordering::SeqCst);
+    }
+
+    /// What is wrong if an agent that should report all its tool calls did not.
+    pub(crate) fn unreported(&self) -> Option<Error> {
+        if self.announces_turns { self.ledger.unreported() } else { None }
     }
 
     /// Whether the turn asked its model before it was announced.
@@ -74,12 +82,16 @@ impl Tenant for Recorder {
         self.journal.error(error);
     }
 
-    async fn model(&self, number: u64, call: ModelCall) -> Response<Body> {
-        if can_call_tools(&call) && !self.hooked.load(Ordering::SeqCst) {
+    async fn model(&self, number: u64, mut call: ModelCall) -> Response<Body> {
+        let can_call_tools = can_call_tools(&call);
+        if can_call_tools && !self.hooked.load(Ordering::SeqCst) {
             let error = hook_not_loaded();
             self.refused.store(true, Ordering::SeqCst);
             self.journal.model_call_failed(number, error.clone());
             return refusal(StatusCode::FORBIDDEN, &error);
+        }
+        if can_call_tools {
+            call.body = self.ledger.request(call.body);
         }
         let answer = self.upstream.answer(call).await.and_then(|answer| {
             if let Some(Note(error)) = answer.extensions().get() {
@@ -87,6 +99,7 @@ impl Tenant for Recorder {
             }
             answer::admit(answer, number, &self.journal)
         });
+        let answer = if can_call_tools { answer.map(|answer| self.ledger.answer(answer)) } else { answer };
         answer.unwrap_or_else(|error| {
             let error = self.journal.redactor().error(error);
             self.journal.model_call_failed(number, error.clone());
@@ -106,13 +119,15 @@ impl Tenant for Recorder {
             Ok(HookEvent::PreToolUse(call)) => Some(*call),
             Err(_) => None,
         };
+        let in_model_answer = call.as_ref().map(|call| self.ledger.reported(call)).unwrap_or_default();
         let ruling = self.guard.ask(&self.run, &payload).await;
         if let Some(error) = &ruling.error {
             self.journal.error(error.clone());
         }
         // The guard's own words, unless they hold what the agent must not see.
         let answer = self.journal.redactor().answer(ruling.answer.clone());
-        self.journal.tool_call(RecordedToolCall::new(at_ms, call, ruling, &payload));
+        let recorded = RecordedToolCall::new(at_ms, call, ruling, &payload);
+        self.journal.tool_call(RecordedToolCall { in_model_answer, ..recorded });
         answer
     }
 
