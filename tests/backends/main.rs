@@ -66,8 +66,8 @@ fn main() -> ExitCode {
 fn start() -> std::result::Result<Both, Lacking> {
     let runtime = Runtime::new().expect("threads can be started");
     let session = |backend: &'static str| async move {
-        // A limit on memory that both can hold, and nothing of the user's own settings.
-        let suite = Suite::new().agent(Shell::new()).backend(backend).parallel(1);
+        // Each keeps its slot, and slots are the same for all that a user starts: one each.
+        let suite = Suite::new().agent(Shell::new()).backend(backend).parallel(2);
         Redroom::start(suite).await.map_err(|error| Lacking { backend, error })
     };
     let (docker, jail) = runtime.block_on(async { Ok((session("docker").await?, session("jail").await?)) })?;
