@@ -55,7 +55,7 @@ async fn no_file_or_socket_of_the_machine_is_reached(run: Run) -> redroom::Resul
     let root: Vec<String> = files.iter().map(|path| format!("/proc/1/root{path}")).collect();
     let up: Vec<String> = files.iter().map(|path| format!("/workspace/../../../..{path}")).collect();
     let read = [files.clone(), root, up, others(&["/etc/shadow", "/root/.ssh/id_rsa", "/proc/kcore", "/dev/mem", "/dev/kmsg"])].concat();
-    let list = [folders.clone(), others(&["/root", "/proc/1/root/", "/proc/1/cwd/", "/sys/kernel/debug", "/lost+found"])].concat();
+    let list = [folders.clone(), others(&["/root", "/proc/1/root/", "/proc/1/cwd/", "/lost+found"])].concat();
     let connect = ["/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket"];
     let connect = [sockets.clone(), others(&connect)].concat();
     let probes = Probes::new(include_str!("probes/files.py"), arguments(&read, &list, &files, &connect));

@@ -11,7 +11,6 @@ mod exhaustion;
 mod files;
 mod kernel;
 mod network;
-mod neighbours;
 mod processes;
 mod trees;
 
