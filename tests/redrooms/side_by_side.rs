@@ -11,6 +11,11 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("side_by_side::two_runs_at_once_see_nothing_of_each_other", || Suite::new().parallel(2), two_at_once),
         trial(
+            "side_by_side::two_runs_at_once_share_no_file_no_memory_and_no_process",
+            || Suite::new().parallel(2),
+            nothing_shared,
+        ),
+        trial(
             "side_by_side::the_next_run_in_a_slot_sees_nothing_of_the_last",
             || Suite::new().parallel(1),
             one_after_the_other,
@@ -55,6 +60,63 @@ async fn two_at_once(redroom: Arc<Redroom>) -> Result<()> {
         assert_eq!((result.leaks().len(), result.errors.as_slice()), (1, &[][..]));
     }
     assert!(redroom.unattributed_hits().is_empty());
+    Ok(())
+}
+
+/// Leaves things behind, or looks for them: in the file system, in memory with a name, as a process.
+const THINGS: &str = r#"
+import ctypes, glob, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mq_open.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
+make = sys.argv[1] == "make"
+PLACES = ["/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/workspace", "/home/agent"]
+if make:
+    for place in PLACES: open(place + "/of-the-first", "w").close()
+    made = (libc.shmget(0x7272, 4096, 0o1666), libc.semget(0x7272, 1, 0o1666), libc.msgget(0x7272, 0o1666),
+            libc.mq_open(b"/of-the-first", 0o102, 0o666, None))
+    # Landlock lets no queue be opened, whoever made it.
+    assert min(made[:3]) >= 0, (made, ctypes.get_errno())
+    if os.fork() == 0:
+        null = os.open("/dev/null", os.O_RDWR)
+        for fd in (0, 1, 2): os.dup2(null, fd)
+        os.setsid(); os.execvp("sleep", ["sleep", "54321"])
+for place in PLACES:
+    for path in glob.glob(place + "/of-the-first"): print(path)
+for name, found in (("shm", libc.shmget(0x7272, 0, 0)), ("sem", libc.semget(0x7272, 0, 0)), ("msg", libc.msgget(0x7272, 0)),
+                    ("mq", libc.mq_open(b"/of-the-first", 2, 0, None))):
+    if found >= 0: print(name)
+for path in glob.glob("/proc/[0-9]*/cmdline"):
+    try:
+        if b"54321" in open(path, "rb").read() or make and b"python" in open(path, "rb").read(): print("process"); break
+    except OSError: pass
+"#;
+
+async fn nothing_shared(redroom: Arc<Redroom>) -> Result<()> {
+    let (one, two) = tokio::join!(start(&redroom, "one"), start(&redroom, "two"));
+    let (one, two) = (one?, two?);
+    let script = |what: &str| format!("python3 - {what} <<'END'{THINGS}END");
+    let made = one.send(script("make")).await?;
+    let found = two.send(script("find")).await?;
+    // Ends nobody but its own.
+    let killed = two.send("kill -9 -1").await;
+    let alive = one.send("pgrep -f 54321 >/dev/null && echo alive").await?;
+    let namespaces = "for name in ipc mnt net pid uts; do readlink /proc/self/ns/$name; done";
+    let (mine, its) = (one.exec(namespaces).await?, two.exec(namespaces).await?);
+    let (first, second) = tokio::join!(one.finish(), two.finish());
+    first?;
+    second?;
+    // Landlock lets no queue be opened in a jail, whoever made it.
+    let made_text = made.final_text.replace("msg\nprocess", "msg\nmq\nprocess");
+    let all = "/tmp/of-the-first\n/var/tmp/of-the-first\n/dev/shm/of-the-first\n/run/lock/of-the-first\n/workspace/of-the-first\n\
+               /home/agent/of-the-first\nshm\nsem\nmsg\nmq\nprocess\n";
+    assert_eq!((made_text.as_str(), found.final_text.as_str()), (all, ""), "{} {}", made.stderr, found.stderr);
+    assert_eq!(alive.final_text, "alive\n", "{killed:?}");
+    let lines = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().map(str::to_owned).collect::<Vec<_>>();
+    let (mine, its) = (lines(&mine.stdout.0), lines(&its.stdout.0));
+    assert_eq!((mine.len(), its.len()), (5, 5));
+    let here = ["ipc", "mnt", "net", "pid", "uts"].map(|name| std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap());
+    let here = here.map(|link| link.to_string_lossy().into_owned());
+    assert!(mine.iter().all(|namespace| !its.contains(namespace) && !here.contains(namespace)), "{mine:?} {its:?} {here:?}");
     Ok(())
 }
 
