@@ -35,7 +35,10 @@ async fn no_link_leads_collection_or_a_read_to_a_file_of_the_machine(run: Run) -
         assert_eq!(change.kind, ChangeKind::Added, "{name}");
     }
     assert!(!result.changes.iter().any(|change| change.path.as_bytes().starts_with(b"/workspace/folder/")));
-    assert!(!result.changes.iter().any(|change| change.path.as_bytes() == b"/workspace/hard"), "a file of root's has another name");
+    assert!(
+        !result.changes.iter().any(|change| change.path.as_bytes() == b"/workspace/hard"),
+        "a file of root's has another name"
+    );
     result.assert_no_leaks();
     // The control: whoever follows them gets there.
     symlink(host.path(), host.path().join("folder")).unwrap();
