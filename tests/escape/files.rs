@@ -1,5 +1,7 @@
 //! Files: the machine's own, settings of its kernel, devices, programs that are marked to run as root, what is read-only.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +17,8 @@ struct Host(Vec<(TempDir, UnixListener)>);
 impl Host {
     fn new() -> Self {
         let own = std::env::current_exe().unwrap();
-        let mut places: Vec<PathBuf> = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/opt", "/srv", "/mnt"].map(PathBuf::from).into();
+        let mut places: Vec<PathBuf> =
+            ["/tmp", "/var/tmp", "/dev/shm", "/run", "/opt", "/srv", "/mnt"].map(PathBuf::from).into();
         places.extend(std::env::var_os("HOME").map(PathBuf::from));
         places.extend([std::env::temp_dir(), own.parent().unwrap().to_owned(), env!("CARGO_MANIFEST_DIR").into()]);
         // Not every place is there, or may be written to.
@@ -23,6 +26,10 @@ impl Host {
             let folder = tempfile::Builder::new().prefix("redroom-escape-").tempdir_in(place).ok()?;
             std::fs::write(folder.path().join("file"), "the machine's").ok()?;
             let socket = UnixListener::bind(folder.path().join("socket")).ok()?;
+            // Whoever gets there is let in: what keeps the agent out is not a mode.
+            for (name, mode) in [("", 0o777), ("file", 0o666), ("socket", 0o777)] {
+                std::fs::set_permissions(folder.path().join(name), Permissions::from_mode(mode)).ok()?;
+            }
             Some((folder, socket))
         });
         let made: Vec<_> = made.collect();
@@ -56,9 +63,16 @@ async fn no_file_or_socket_of_the_machine_is_reached(run: Run) -> redroom::Resul
     // By other ways to the same.
     let root: Vec<String> = files.iter().map(|path| format!("/proc/1/root{path}")).collect();
     let up: Vec<String> = files.iter().map(|path| format!("/workspace/../../../..{path}")).collect();
-    let read = [files.clone(), root, up, others(&["/etc/shadow", "/root/.ssh/id_rsa", "/proc/kcore", "/dev/mem", "/dev/kmsg"])].concat();
+    let read = [
+        files.clone(),
+        root,
+        up,
+        others(&["/etc/shadow", "/root/.ssh/id_rsa", "/proc/kcore", "/dev/mem", "/dev/kmsg"]),
+    ]
+    .concat();
     let list = [folders.clone(), others(&["/root", "/proc/1/root/", "/proc/1/cwd/", "/lost+found"])].concat();
-    let connect = ["/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket"];
+    let connect =
+        ["/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket"];
     let connect = [sockets.clone(), others(&connect)].concat();
     let probes = Probes::new(include_str!("probes/files.py"), arguments(&read, &list, &files, &connect));
     let inside = probes.inside(&run).await?;
@@ -68,7 +82,11 @@ async fn no_file_or_socket_of_the_machine_is_reached(run: Run) -> redroom::Resul
     here["beside"] = folders[0].clone().into();
     probes.outside(Control::Plain, here).assert_control();
     // `/dev/mem` and the like are not there, `/proc/kcore` is something else: nothing is in it.
-    let may: &[&str] = if inside.0.get("read /proc/kcore").is_some_and(|outcome| outcome == "done") { &["read /proc/kcore"] } else { &[] };
+    let may: &[&str] = if inside.0.get("read /proc/kcore").is_some_and(|outcome| outcome == "done") {
+        &["read /proc/kcore"]
+    } else {
+        &[]
+    };
     inside.assert_refused(may);
     assert!(run_folder.lines().all(|name| OWN.contains(&name)), "{run_folder}");
     Ok(())
@@ -104,11 +122,19 @@ async fn no_setting_of_the_kernel_is_writable_and_none_of_its_secrets_readable(r
     assert_eq!(hidden.final_text, "0\n", "something hidden is seen");
     inside.assert_refused(&[]);
     // Opened, not written; only root may.
-    let there: Vec<String> = write.iter().filter(|path| rustix::process::geteuid().is_root() && Path::new(path).exists()).cloned().collect();
+    let there: Vec<String> =
+        write.iter().filter(|path| rustix::process::geteuid().is_root() && Path::new(path).exists()).cloned().collect();
     let own = tempfile::NamedTempFile::new().unwrap();
-    let there: Vec<String> = there.into_iter().filter(|path| !path.starts_with("/sys") && !path.ends_with("drop_caches")).chain([path(own.path())]).collect();
+    let there: Vec<String> = there
+        .into_iter()
+        .filter(|path| !path.starts_with("/sys") && !path.ends_with("drop_caches"))
+        .chain([path(own.path())])
+        .collect();
     for path in there {
-        std::fs::File::options().write(true).open(&path).unwrap_or_else(|error| panic!("proves nothing: {path}: {error}"));
+        std::fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap_or_else(|error| panic!("proves nothing: {path}: {error}"));
     }
     Ok(())
 }

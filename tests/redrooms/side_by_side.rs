@@ -114,9 +114,13 @@ async fn nothing_shared(redroom: Arc<Redroom>) -> Result<()> {
     let lines = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().map(str::to_owned).collect::<Vec<_>>();
     let (mine, its) = (lines(&mine.stdout.0), lines(&its.stdout.0));
     assert_eq!((mine.len(), its.len()), (5, 5));
-    let here = ["ipc", "mnt", "net", "pid", "uts"].map(|name| std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap());
+    let here =
+        ["ipc", "mnt", "net", "pid", "uts"].map(|name| std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap());
     let here = here.map(|link| link.to_string_lossy().into_owned());
-    assert!(mine.iter().all(|namespace| !its.contains(namespace) && !here.contains(namespace)), "{mine:?} {its:?} {here:?}");
+    assert!(
+        mine.iter().all(|namespace| !its.contains(namespace) && !here.contains(namespace)),
+        "{mine:?} {its:?} {here:?}"
+    );
     Ok(())
 }
 
