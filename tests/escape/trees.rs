@@ -14,7 +14,10 @@ const WORD: &str = "PLATYPUS-of-the-machine";
 #[redroom::attack(secrets = { word: unplanted(WORD) })]
 async fn no_link_leads_collection_or_a_read_to_a_file_of_the_machine(run: Run) -> redroom::Result<()> {
     let host = tempfile::tempdir().unwrap();
-    std::fs::write(host.path().join("file"), WORD).unwrap();
+    std::fs::create_dir(host.path().join("sub")).unwrap();
+    for name in ["file", "sub/file"] {
+        std::fs::write(host.path().join(name), WORD).unwrap();
+    }
     let folder = host.path().to_str().unwrap();
     run.send(format!(
         "ln -s {folder}/file link; ln -s {folder} folder; ln -s /proc/1/root/{folder} root; ln -s /proc/self/cwd/{folder} magic
@@ -22,7 +25,7 @@ async fn no_link_leads_collection_or_a_read_to_a_file_of_the_machine(run: Run) -
          ln /usr/bin/env hard 2>/dev/null && echo linked; ln /etc/passwd hard 2>/dev/null && echo linked; true"
     ))
     .await?;
-    let paths = ["link", "folder/file", "root/file", "magic/file", "up", "fifo", "loop"];
+    let paths = ["link", "folder/file", "folder/sub/file", "root/sub/file", "magic/sub/file", "up", "fifo", "loop"];
     for path in paths {
         let read = timeout(Duration::from_secs(20), run.read_file(format!("/workspace/{path}"))).await;
         let read = read.unwrap_or_else(|_| panic!("reading {path} does not end"));

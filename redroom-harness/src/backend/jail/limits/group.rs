@@ -47,7 +47,10 @@ fn session(name: &str) -> Option<&str> {
     (Uuid::try_parse(session).is_ok() && name.starts_with('-')).then_some(session)
 }
 
-/// Removes the groups of sessions that do not live, with what is still in them. Gives their names.
+/// Removes the groups of sessions that do not live. Gives their names.
+///
+/// One that holds a process stays: nothing of a jail outlives its harness, so that one lives, and only keeps its locks in another
+/// folder.
 pub(crate) fn sweep(hierarchies: &Hierarchies, lives: impl Fn(&str) -> bool) -> Vec<String> {
     let mut swept = Vec::new();
     for place in hierarchies.places() {
@@ -57,6 +60,9 @@ pub(crate) fn sweep(hierarchies: &Hierarchies, lives: impl Fn(&str) -> bool) -> 
                 continue;
             }
             let group = Group { version: place.version, folder: place.folder.join(&name), pids: false };
+            if !group.processes().is_empty() {
+                continue;
+            }
             match group.remove() {
                 Ok(()) if swept.contains(&name) => {}
                 Ok(()) => swept.push(name),
