@@ -98,7 +98,7 @@ impl Jail {
         if let Some((_, slots)) = sessions.get(id) {
             return Ok(slots.clone());
         }
-        let slots = SessionSlots::default();
+        let slots = SessionSlots::new(self.locks.id());
         sessions.insert(id.to_owned(), (self.locks.hold(id)?, slots.clone()));
         Ok(slots)
     }
@@ -138,7 +138,12 @@ impl Backend for Jail {
     async fn sweep(&self) -> Result<Swept> {
         let locks = self.locks.clone();
         let hierarchies = Hierarchies::of_this_process();
-        let sweep = spawn_blocking(move || limits::sweep(&hierarchies, |session| locks.lives(session)));
+        let sweep = spawn_blocking(move || {
+            limits::sweep(&hierarchies, |session, name| {
+                // Whether a session lives is known for those whose locks lie in this process's own folder, and for no others.
+                !name.starts_with(locks.id()) || locks.lives(session)
+            })
+        });
         let groups = sweep.await.map_err(|error| Error::backend("sweep_failed", error.to_string()))?;
         self.locks.tidy();
         Ok(Swept { groups, ..Swept::default() })

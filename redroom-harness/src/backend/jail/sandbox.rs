@@ -93,11 +93,12 @@ struct Process(AsyncFd<OwnedFd>);
 pub(super) async fn open(
     resident: Resident,
     session: &str,
+    locks: &str,
     socket: OwnedFd,
     program: &[ProgramFile],
     spec: SandboxSpec,
 ) -> Result<JailSandbox> {
-    let limiter = Arc::new(Limiter::prepare(&spec.limits, session, &spec.run)?);
+    let limiter = Arc::new(Limiter::prepare(&spec.limits, session, &format!("{locks}-{}", spec.run))?);
     let made = match timeout(PATIENCE, make(resident, socket, program, spec, &limiter)).await {
         Ok(made) => made,
         Err(_) => Err(failed("make a sandbox", &io::ErrorKind::TimedOut.into())),
@@ -240,8 +241,10 @@ fn planted_bytes(planned: &Layout) -> u64 {
     each.sum()
 }
 
-/// Git reads the jail's own system settings, wherever this machine's git looks for some.
+/// What a sandbox of any kind has; and git reads the jail's own system settings, wherever this machine's git looks for some.
 fn environment(mut env: Vec<(String, String)>) -> Vec<(String, String)> {
+    // As an engine sets it.
+    env.push(("HOSTNAME".to_owned(), layout::HOST_NAME.to_owned()));
     env.push(("GIT_CONFIG_SYSTEM".to_owned(), "/etc/gitconfig".to_owned()));
     env
 }

@@ -34,6 +34,7 @@ const LAST_WORDS: usize = 16 * 1024;
 pub(super) struct JailSlot {
     keeper: Channel,
     spec: SlotSpec,
+    locks: String,
     resident: Resident,
     programs: Arc<Programs>,
     words: Words,
@@ -42,13 +43,19 @@ pub(super) struct JailSlot {
 }
 
 /// The slots of one session, so that they can be ended together.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct SessionSlots {
+    /// Where it is known whether the session lives.
+    locks: String,
     ending: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl SessionSlots {
+    pub(super) fn new(locks: &str) -> Self {
+        SessionSlots { locks: locks.to_owned(), ending: CancellationToken::new(), tasks: TaskTracker::new() }
+    }
+
     /// Ends every slot of the session, and waits until it is gone.
     pub(super) async fn end(&self) {
         self.ending.cancel();
@@ -83,7 +90,8 @@ pub(super) async fn open(
         .map_err(|error| cannot("start a slot's sidecar", &error))?;
     tasks.spawn(session.tasks.track_future(keep(keeper, ending.clone())));
     tasks.close();
-    let slot = JailSlot { keeper: channel, spec, resident, programs, words, ending, tasks };
+    let slot =
+        JailSlot { keeper: channel, spec, locks: session.locks.clone(), resident, programs, words, ending, tasks };
     Ok(OpenSlot { slot: Box::new(slot), link: Box::new(near) })
 }
 
@@ -95,7 +103,7 @@ impl Slot for JailSlot {
         let asked = self.keeper.send(&ToKeeper::Sandbox, &[theirs.as_fd()]).await;
         drop(theirs);
         asked.map_err(|error| with_words(cannot("reach a slot's keeper", &error), &self.words))?;
-        match sandbox::open(self.resident, &self.spec.session, ours, &program, spec).await {
+        match sandbox::open(self.resident, &self.spec.session, &self.locks, ours, &program, spec).await {
             Ok(sandbox) => Ok(Box::new(sandbox)),
             Err(error) => Err(with_words(error, &self.words)),
         }

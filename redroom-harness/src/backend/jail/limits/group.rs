@@ -40,20 +40,21 @@ pub(super) fn name(session: &str, name: &str) -> Option<String> {
     plain(name).then(|| format!("{PREFIX}{}-{name}", session.hyphenated()))
 }
 
-/// The session that a group's name names.
-fn session(name: &str) -> Option<&str> {
+/// The session that a group's name names, and the group's name in it.
+fn session(name: &str) -> Option<(&str, &str)> {
     let rest = name.strip_prefix(PREFIX)?;
-    let (session, name) = (rest.get(..36)?, rest.get(36..)?);
-    (Uuid::try_parse(session).is_ok() && name.starts_with('-')).then_some(session)
+    let (session, name) = (rest.get(..36)?, rest.get(36..)?.strip_prefix('-')?);
+    Uuid::try_parse(session).is_ok().then_some((session, name))
 }
 
-/// Removes the groups of sessions that do not live, with what is still in them. Gives their names.
-pub(crate) fn sweep(hierarchies: &Hierarchies, lives: impl Fn(&str) -> bool) -> Vec<String> {
+/// Removes the groups of which `stays` says no, with what is still in them. It is asked with session and name. Gives the names of the
+/// groups.
+pub(crate) fn sweep(hierarchies: &Hierarchies, stays: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let mut swept = Vec::new();
     for place in hierarchies.places() {
         let names = fs::read_dir(&place.folder).into_iter().flatten().flatten();
         for name in names.filter_map(|entry| entry.file_name().into_string().ok()) {
-            if session(&name).is_none_or(&lives) {
+            if session(&name).is_none_or(|(session, name)| stays(session, name)) {
                 continue;
             }
             let group = Group { version: place.version, folder: place.folder.join(&name), pids: false };
@@ -219,7 +220,7 @@ mod tests {
     fn a_name_says_whose_group_it_is() {
         let own = name(SESSION, "slot-3").unwrap();
         assert_eq!(own, format!("redroom-{SESSION}-slot-3"));
-        assert_eq!(session(&own), Some(SESSION));
+        assert_eq!(session(&own), Some((SESSION, "slot-3")));
         let (long, bare) = (format!("redroom-{}-x", "x".repeat(36)), format!("redroom-{SESSION}"));
         let cut = "redroom-6f1c2f0e-5b0f-4c6e-9a51-0d9a3f1f7c1é-x";
         for foreign in ["docker", "redroom-", "redroom-x", "user.slice", cut, &long, &bare, &format!("{bare}x")] {

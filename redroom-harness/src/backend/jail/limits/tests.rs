@@ -181,7 +181,7 @@ fn a_sweep_takes_what_a_dead_session_left_and_nothing_else() {
     waiting.go();
     let dead_name = dead.groups[0].group.folder().file_name().unwrap().to_str().unwrap().to_owned();
     // Other tests have groups, too.
-    let swept = sweep(&Hierarchies::of_this_process(), |session| !dead_name.contains(session));
+    let swept = sweep(&Hierarchies::of_this_process(), |session, _| !dead_name.contains(session));
     assert_eq!(swept, [dead_name.as_str()]);
     assert_eq!(waiting.0.wait().unwrap().signal(), Some(9), "what was left in it is killed");
     assert!(!names().contains(&dead_name));
