@@ -126,6 +126,7 @@ impl Run {
         self.0.check_live()?;
         let path = path.as_ref();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("{WORKSPACE}/{path}") };
+        let path = plain(&path);
         let redactor = self.0.journal.redactor();
         let content = self.0.sandbox.read_file(&path, TURN_OUTPUT).await.map_err(|error| redactor.error(error))?;
         Ok(content.map(|content| redactor.bytes(content)))
@@ -317,6 +318,19 @@ fn turn_in_progress(name: &str) -> Error {
         "turn_in_progress",
         format!("a turn or command of run {name} is still running; wait for it before you start the next"),
     )
+}
+
+/// An absolute path by its names alone, the same for every backend: `.` and `..` are not asked of a tree that the agent built.
+fn plain(path: &str) -> String {
+    let mut names = Vec::new();
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => drop(names.pop()),
+            name => names.push(name),
+        }
+    }
+    format!("/{}", names.join("/"))
 }
 
 fn seconds(duration: Duration) -> String {

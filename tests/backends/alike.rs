@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 /// Times are never the same twice.
-const TIMES: [&str; 11] = [
+const TIMES: [&str; 12] = [
     "at_ms",
     "duration_ms",
     "latency_ms",
@@ -17,6 +17,7 @@ const TIMES: [&str; 11] = [
     "durationMs",
     "durationSeconds",
     "totalDurationMs",
+    "first_content_frame_ms",
 ];
 /// Which backend it was, and what of it is best effort, is what a comparison of backends is not about; the folder of the evidence is
 /// a run's own. The files in it are compared.
@@ -33,18 +34,39 @@ pub(crate) fn normal(mut all: Value, id: &str) -> Value {
         // A backend that holds everything leaves the field out.
         result.remove("best_effort");
     }
+    // The agent's own log is full of times and of what the agent does at the same time: what it holds is seen in the other fields.
+    let claude_code = all.pointer("/result/agent/name").is_some_and(|name| name == "claude-code");
+    if let Some(transcript) = all.pointer_mut("/result/transcript").filter(|_| claude_code) {
+        *transcript = Value::Bool(transcript.as_str().is_some_and(|text| !text.is_empty()));
+    }
     for change in list(&mut all, "/result/changes") {
         let path = change["path"].as_str().unwrap_or_default().to_owned();
-        // It holds the times and numbers of the files that it lists.
-        if path.ends_with("/.git/index") {
+        // Both hold times: git's those of the files in it, the agent's folder its log and its state.
+        if path.ends_with("/.git/index") || path.contains("/.claude") {
             for side in ["before", "after"] {
                 if let Some(facts) = change.get_mut(side).and_then(Value::as_object_mut) {
                     facts.remove("sha256");
+                    facts.remove("size");
                 }
             }
         }
+        // A time is in the name.
+        if let Some((name, _)) = path.split_once(".claude.json.backup.") {
+            change["path"] = format!("{name}.claude.json.backup").into();
+        }
+    }
+    for call in list(&mut all, "/result/model_calls") {
+        // A request tells the model about the machine: which git it has, and what that is set to.
+        call["request_bytes"] = Value::Null;
+        call["headers"] = Value::Null;
+        // Streams are cut where they happen to be.
+        call["response_bytes"] = Value::Null;
     }
     for hit in list(&mut all, "/result/hits") {
+        if let Some(question) = hit.get_mut("dns") {
+            // It begins with a number made at random; what is asked stands beside it.
+            question["message"] = Value::Null;
+        }
         for header in list(hit, "/headers") {
             // The programs of a jail are this machine's, in versions of its own.
             if header[0] == "user-agent" {
@@ -77,8 +99,37 @@ fn walk(value: &mut Value, id: &str) {
     }
 }
 
-/// A text without what is made at random: UUIDs.
+/// Whether a character belongs to a number.
+type IsOfNumber = fn(char) -> bool;
+
+/// What stands before a number of the machine's or of chance, and how that number is written.
+const NUMBERED: [(&str, IsOfNumber); 6] = [
+    // The ids that a script gives are made from the run's.
+    ("toolu_rr", |char| char.is_ascii_hexdigit()),
+    ("msg_rr", |char| char.is_ascii_hexdigit()),
+    // As root, each jail has a user that nobody else is; in Docker it is 1000.
+    ("/tmp/claude-", |char| char.is_ascii_digit()),
+    // Numbers of processes: how many there were before is the sandbox's own affair.
+    ("/tmp/cc-socks/", |char| char.is_ascii_digit()),
+    ("bash: line 1: ", |char| char.is_ascii_digit() || char == ' '),
+    // What curl puts between the parts of a form.
+    ("------------------------", |char| char.is_ascii_hexdigit()),
+];
+
+/// A text without what is made at random, or counted by a machine.
 fn plain(text: &str) -> String {
+    NUMBERED.iter().fold(without_uuids(text), |text, (before, numeral)| {
+        let mut parts = text.split(before);
+        let mut plain = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            plain.push_str(before);
+            plain.push_str(part.trim_start_matches(numeral));
+        }
+        plain
+    })
+}
+
+fn without_uuids(text: &str) -> String {
     const UUID: usize = 36;
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

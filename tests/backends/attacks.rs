@@ -1,4 +1,8 @@
 //! The attacks of an agent that does whatever it is told: it is a shell.
+//!
+//! Where the backends differ for a reason, a script does not ask: folders have other sizes in memory; a jail has no `/sys`, needs
+//! `GIT_CONFIG_SYSTEM`, gives a plain user no group by number, says `EROFS` where Docker says `EPERM`, and lets a signal to its first
+//! process pass without effect. `ARCHITECTURE.md` has the list.
 
 use std::time::Duration;
 
@@ -88,14 +92,14 @@ pub(crate) const TABLE: &[Attack] = &[
         body: Body::Messages(&["sed -i s/two/deux/ edited; rm gone; chmod 755 mode; rm link; ln -s kept link
              printf BBBB > same_size; printf 'new\\n' > added; mkdir folder; ln -s /nowhere dangling; mkfifo fifo
              ln kept hard; ln -s a/b folder/inner; chmod 000 kept; chmod 4755 bin/run; chmod 1777 folder; mkdir -m 700 shut; touch shut/in
-             truncate -s 1G sparse; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'
+             truncate -s 1G sparse; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"/dev/shm/socket\")'
              rm -r a; echo file > a; mv bin moved; echo $?"]),
     },
     Attack {
         name: "workspace::changes_outside_of_it",
         options: with_files,
         body: Body::Messages(&["echo color=blue > /etc/app/settings.ini; echo h > ~/made; echo t > /tmp/made; echo v > /var/tmp/made
-             echo l > /run/lock/made; rm ~/.config/tool/rc; echo x >> /opt/tool/lib/notes; rm -r /tmp/deep; chmod 700 ~ /opt/tool/lib
+             echo l > /run/lock/made; rm ~/.config/tool/rc; echo x >> /opt/tool/lib/notes; rm -r /tmp/deep; chmod 700 ~; chmod 700 /opt/tool/lib 2>/dev/null; echo $?
              echo shm > /dev/shm/made
              for at in / /etc /usr/bin /opt /opt/tool /var /run /home /proc /sys /dev /root /etc/app; do
                (echo x > $at/made) 2>/dev/null && echo $at; done; echo $?"]),
@@ -123,7 +127,7 @@ pub(crate) const TABLE: &[Attack] = &[
     Attack {
         name: "workspace::planted_files_lie_where_they_belong_and_belong_to_the_agent",
         options: with_files,
-        body: Body::Messages(&["stat -c '%U %G %a %s %F %n' . .git a a/b a/b/c.txt bin bin/run ~ ~/.config ~/.config/tool ~/.config/tool/rc \
+        body: Body::Messages(&["stat -c '%U %G %a %F %n' . .git a a/b a/b/c.txt bin bin/run ~ ~/.config ~/.config/tool ~/.config/tool/rc \
                /tmp/deep /tmp/deep/er /tmp/deep/er/file /opt/tool/lib /opt/tool/lib/notes /opt/tool/bin/tool /etc/app/settings.ini
              stat -c '%a %n' / /etc /etc/app /opt /opt/tool /tmp /var/tmp /run/lock /home /usr /dev/shm
              bin/run; /opt/tool/bin/tool a 'b c'; cat /etc/app/settings.ini"]),
@@ -150,16 +154,17 @@ pub(crate) const TABLE: &[Attack] = &[
         name: "commands::input_environment_folder_and_limits",
         options: tight,
         body: Body::Messages(&["readlink /proc/self/fd/0 | sed s/[0-9]*//g; [ -t 0 ]; echo $?; cat | wc -c; ls /proc/self/fd | wc -l; pwd; umask
-             env | sort; ulimit -c; ulimit -f; ulimit -n; ulimit -s; ulimit -Hn; ulimit -l; nproc
+             env | grep -v ^GIT_CONFIG_SYSTEM= | sort; ulimit -c; ulimit -f; ulimit -n; ulimit -s; ulimit -Hn; ulimit -l; nproc
              trap; ps -o stat= -p $$ 2>/dev/null | head -c1; cat /proc/self/oom_score_adj; nice
-             grep -E 'Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp:|SigIgn|SigBlk|Groups' /proc/self/status; tty"]),
+             grep -E 'Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp:|SigBlk' /proc/self/status; tty
+             printf '%x\\n' $(( 0x$(sed -n 's/SigIgn:.//p' /proc/self/status) & 0x7fffffff ))"]),
     },
     Attack {
         name: "commands::who_and_where_the_agent_is",
         options: with_files,
         body: Body::Messages(&["id -un; id -gn; id -Gn; whoami; hostname; uname -n; echo ~ $HOME $USER $SHELL $PATH $LANG $TERM
-             cat /etc/hosts /etc/resolv.conf /etc/hostname | sed s/[[:space:]]*$//; grep agent /etc/passwd | cut -d: -f1,5-
-             cat /proc/1/environ 2>&1 | wc -c; ls /sys/class/net | sort; ls -d /host /work /var/run/docker.sock 2>&1 | sort; date +%Z"]),
+             cat /etc/hosts /etc/resolv.conf /etc/hostname | sed 's/[[:space:]]*$//; s/#.*//' | grep .; grep agent /etc/passwd | cut -d: -f1,5-
+             cat /proc/1/environ 2>&1 | wc -c; cat /proc/net/dev | tail -n +3 | cut -d: -f1; ls -d /host /work /var/run/docker.sock 2>&1 | sort; date +%Z"]),
     },
     Attack {
         name: "commands::output_that_is_not_utf_8_and_standard_error",
@@ -226,7 +231,7 @@ except OSError as error: print(80 < n <= 100, error)
     Attack {
         name: "limits::an_agent_that_kills_all_it_can",
         options: with_secret,
-        body: Body::Messages(&["(setsid sleep 600 &); kill -9 -1; echo never", "pgrep -c sleep; echo again", "kill -9 1; kill -TERM 1; sleep 0.2; echo alive"]),
+        body: Body::Messages(&["(setsid sleep 600 &); kill -9 -1; echo never", "pgrep -c sleep; echo again", "(kill -9 1; kill -TERM 1) 2>/dev/null; sleep 0.2; echo alive"]),
     },
     Attack { name: "run::nothing_is_sent", options: with_secret, body: Body::Messages(&[]) },
 ];
@@ -243,8 +248,8 @@ async fn beside(run: Run) -> Result<Value> {
         "cat | wc -c",
         "printf '\\xff'",
         "echo from-test > made",
-        "env | sort",
-        "head -c 80000000 /dev/zero",
+        "env | grep -v ^GIT_CONFIG_SYSTEM= | sort",
+        "head -c 80000000 /dev/zero; sleep 600",
         "sleep 600 & exit 0",
         "pgrep -c sleep",
         "pkill sleep",
@@ -263,7 +268,7 @@ async fn beside(run: Run) -> Result<Value> {
 async fn reading(run: Run) -> Result<Value> {
     run.send(
         "ln -s /etc/passwd link; ln -s bin/run inner; ln kept hard; mkfifo fifo; chmod 000 mode; truncate -s 100M large; mkdir -m 0 shut
-         ln -s /workspace /tmp/workspace; ln -s loop loop; : > empty; printf '\\xff\\0' > bytes; echo h > ~/home; echo t > /var/tmp/t",
+         ln -s loop loop; : > empty; printf '\\xff\\0' > bytes; echo h > ~/home; echo t > /var/tmp/t",
     )
     .await?;
     let mut seen = Vec::new();
@@ -283,7 +288,6 @@ async fn reading(run: Run) -> Result<Value> {
         "mode",
         "large",
         "shut/in",
-        "/tmp/workspace/kept",
         "loop",
         "empty",
         "bytes",

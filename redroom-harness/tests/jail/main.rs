@@ -2,6 +2,7 @@
 //! `REDROOM_REQUIRE=jail` makes them fail instead.
 
 mod commands;
+mod crowds;
 mod fixture;
 mod lifetime;
 mod places;
@@ -21,17 +22,22 @@ fn main() -> ExitCode {
     if env::args().nth(1).as_deref() == Some(lifetime::VICTIM_ARGUMENT) {
         return lifetime::victim();
     }
-    let groups: [&[(&str, Body)]; 4] = [places::TRIALS, commands::TRIALS, refused::TRIALS, lifetime::TRIALS];
-    let trials = groups.into_iter().flatten().map(|(name, body)| {
-        Trial::ignorable_test(*name, move || match Fixture::shared() {
-            Ok(fixture) => body(fixture).map(|()| Completion::Completed),
-            Err(error)
-                if env::var("REDROOM_REQUIRE").is_ok_and(|required| required.split(',').any(|it| it == "jail")) =>
-            {
-                Err(Failed::from(error.to_string()))
-            }
-            Err(error) => Ok(Completion::ignored_with(error.to_string())),
-        })
-    });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+    if env::args().nth(1).as_deref() == Some(crowds::ALONE_ARGUMENT) {
+        return crowds::alone();
+    }
+    let groups: [&[(&str, Body)]; 5] =
+        [places::TRIALS, commands::TRIALS, refused::TRIALS, lifetime::TRIALS, crowds::TRIALS];
+    let trials = groups.into_iter().flatten().map(trial);
+    let measurements = crowds::MEASUREMENTS.iter().map(|one| trial(one).with_ignored_flag(true));
+    libtest_mimic::run(&Arguments::from_args(), trials.chain(measurements).collect()).exit_code()
+}
+
+fn trial((name, body): &'static (&'static str, Body)) -> Trial {
+    Trial::ignorable_test(*name, move || match Fixture::shared() {
+        Ok(fixture) => body(fixture).map(|()| Completion::Completed),
+        Err(error) if env::var("REDROOM_REQUIRE").is_ok_and(|required| required.split(',').any(|it| it == "jail")) => {
+            Err(Failed::from(error.to_string()))
+        }
+        Err(error) => Ok(Completion::ignored_with(error.to_string())),
+    })
 }

@@ -30,6 +30,8 @@ const ENGINE_PREFIX: usize = 256;
 /// When an engine that sends nothing is given up.
 const SILENCE: Duration = Duration::from_secs(60);
 const CHUNKS_AHEAD: usize = 16;
+/// The engine's words for a path with a file where a folder would have to be, and for links without an end, before and after the path.
+const LEADS_NOWHERE: [&str; 2] = [": not a directory", "too many links in "];
 
 /// Shows `visitor` what lies at `root` and below.
 pub(crate) async fn collect(engine: &Engine, container: &str, root: &str, visitor: &mut dyn Visitor) -> Result<()> {
@@ -41,7 +43,12 @@ pub(crate) async fn collect(engine: &Engine, container: &str, root: &str, visito
 
 /// A file's content; `None` where there is no regular file.
 pub(crate) async fn read_file(engine: &Engine, container: &str, path: &str, limit: u64) -> Result<Option<Vec<u8>>> {
-    let Some(mut archive) = Download::open(engine, container, path).await? else { return Ok(None) };
+    let opened = match Download::open(engine, container, path).await {
+        // A file above it, or links without an end: the engine has no status of its own for that.
+        Err(error) if LEADS_NOWHERE.iter().any(|words| error.detail().contains(words)) => None,
+        opened => opened?,
+    };
+    let Some(mut archive) = opened else { return Ok(None) };
     let owned = path.to_owned();
     let reading = spawn_blocking(move || {
         let mut members = Members::new(&mut archive);

@@ -240,8 +240,10 @@ fn planted_bytes(planned: &Layout) -> u64 {
     each.sum()
 }
 
-/// Git reads the jail's own system settings, wherever this machine's git looks for some.
+/// What a sandbox of any kind has; and git reads the jail's own system settings, wherever this machine's git looks for some.
 fn environment(mut env: Vec<(String, String)>) -> Vec<(String, String)> {
+    // As an engine sets it.
+    env.push(("HOSTNAME".to_owned(), layout::HOST_NAME.to_owned()));
     env.push(("GIT_CONFIG_SYSTEM".to_owned(), "/etc/gitconfig".to_owned()));
     env
 }

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-pub(super) use linux::{Fork, Linux, close_from, fork, signals_of_children, unblock_signals};
+pub(super) use linux::{Fork, Linux, close_from, fork, reset_signals, signals_of_children};
 pub(super) use watched::watched;
 
 /// The kernel, as far as making a jail needs it. Paths are those of the calling process.

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::super::channel::{from_memory, receive, send};
 use super::super::protocol::{Command, FromSandbox, Spec, ToSandbox};
-use super::super::sys::{Fork, Kernel as _, Linux, Refused, Step, fork, signals_of_children, unblock_signals};
+use super::super::sys::{Fork, Kernel as _, Linux, Refused, Step, fork, reset_signals, signals_of_children};
 use super::helper::code;
 use super::{build, lockdown};
 
@@ -132,7 +132,7 @@ impl<'a> Commands<'a> {
 /// Becomes the command. Gives the error's number where that is not possible.
 fn execute(command: Command, [stdin, stdout, stderr]: [OwnedFd; 3]) -> i32 {
     let Some((program, arguments)) = command.argv.split_first() else { return Errno::INVAL.raw_os_error() };
-    if let Err(errno) = rustix::process::setsid().and_then(|_| unblock_signals()) {
+    if let Err(errno) = rustix::process::setsid().and_then(|_| reset_signals()) {
         return errno.raw_os_error();
     }
     // A folder that is not there must not be taken for a program that is not.

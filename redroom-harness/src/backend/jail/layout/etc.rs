@@ -64,7 +64,7 @@ pub(super) fn files(id: u32) -> Vec<(String, String)> {
                  ff00::\tip6-mcastprefix\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n{v4}\t{HOST_NAME}\n"
             ),
         ),
-        ("resolv.conf", format!("nameserver {v4}\nsearch .\noptions ndots:1\n")),
+        ("resolv.conf", format!("nameserver {v4}\noptions ndots:1\n")),
         // Whatever this machine asks beside files and DNS is not in the jail.
         (
             "nsswitch.conf",

@@ -57,11 +57,14 @@ pub(in super::super) fn signals_of_children() -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Blocks no signal any more: what is executed inherits that.
-pub(in super::super) fn unblock_signals() -> Result<(), Errno> {
+/// Blocks and ignores no signal any more, as this program's own parent may have it do: what is executed inherits that.
+pub(in super::super) fn reset_signals() -> Result<(), Errno> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: as above.
+    // SAFETY: as above; that some numbers are no signals, or not to be changed, is an error and nothing else.
     unsafe {
+        for signal in 1..=libc::SIGRTMAX() {
+            libc::signal(signal, libc::SIG_DFL);
+        }
         libc::sigemptyset(set.as_mut_ptr());
         check(libc::sigprocmask(libc::SIG_SETMASK, set.as_ptr(), ptr::null_mut()).into())
     }
