@@ -138,7 +138,7 @@ impl Backend for Jail {
     async fn sweep(&self) -> Result<Swept> {
         let locks = self.locks.clone();
         let hierarchies = Hierarchies::of_this_process();
-        let sweep = spawn_blocking(move || limits::sweep(&hierarchies, |session| locks.lives(session)));
+        let sweep = spawn_blocking(move || limits::sweep(&hierarchies, |session| locks.life(session)));
         let groups = sweep.await.map_err(|error| Error::backend("sweep_failed", error.to_string()))?;
         self.locks.tidy();
         Ok(Swept { groups, ..Swept::default() })

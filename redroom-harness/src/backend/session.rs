@@ -15,6 +15,17 @@ use crate::run_folder::RunFolder;
 /// How long a file may lie unlocked before it counts as left behind.
 const YOUTH: Duration = Duration::from_secs(60);
 
+/// What is known of a session by its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Somebody holds the lock, or it cannot be told.
+    Lives,
+    /// Its process was killed before it could tidy up.
+    Dead,
+    /// There is no lock of it here: it has ended, or its lock lies in a folder that this process does not use.
+    Unknown,
+}
+
 /// A live session of this process.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -72,19 +83,24 @@ impl SessionLocks {
         }
     }
 
-    /// Whether somebody holds this session's lock. In doubt it lives.
+    /// Whether a session whose lock would lie here lives. In doubt it does.
     pub(crate) fn lives(&self, session: &str) -> bool {
-        let Some(path) = self.path(session) else { return false };
+        self.life(session) == Life::Lives
+    }
+
+    /// What is known of a session, wherever its lock lies. Of a dead one, it is known only once.
+    pub(crate) fn life(&self, session: &str) -> Life {
+        let Some(path) = self.path(session) else { return Life::Unknown };
         match File::open(&path) {
             Ok(file) => match file.try_lock_shared() {
                 Ok(()) => {
-                    // Its holder was killed: it could not tidy up.
                     let _ = fs::remove_file(&path);
-                    false
+                    Life::Dead
                 }
-                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => true,
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => Life::Lives,
             },
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Life::Unknown,
+            Err(_) => Life::Lives,
         }
     }
 
@@ -162,7 +178,8 @@ mod tests {
         let (_folder, locks) = locks();
         let id = Uuid::new_v4().to_string();
         fs::write(locks.path(&id).unwrap(), "").unwrap();
-        assert!(!locks.lives(&id));
+        assert_eq!(locks.life(&id), Life::Dead);
+        assert_eq!(locks.life(&id), Life::Unknown);
         assert!(!locks.path(&id).unwrap().exists());
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Its name says whose it is (`redroom-SESSION-NAME`), so that a sweep finds what a killed session left behind.
 
+use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,12 +16,16 @@ use uuid::Uuid;
 use super::OUR_PROCESSES;
 use super::hierarchy::{Controller, Hierarchies, Place, Version};
 use crate::backend::SandboxLimits;
+use crate::backend::session::Life;
 
 const PREFIX: &str = "redroom-";
 /// How time on processors is shared out, in microseconds.
 const PERIOD: u64 = 100_000;
 /// How long the processes of a group may take to end when they have been killed.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a group of a session that is not known may be without a process: it may just be made.
+const YOUTH: Duration = Duration::from_secs(60);
 
 /// A control group of ours. It stays when this is dropped: see [`remove`](Self::remove).
 #[derive(Debug)]
@@ -47,17 +52,30 @@ fn session(name: &str) -> Option<&str> {
     (Uuid::try_parse(session).is_ok() && name.starts_with('-')).then_some(session)
 }
 
-/// Removes the groups of sessions that do not live, with what is still in them. Gives their names.
-pub(crate) fn sweep(hierarchies: &Hierarchies, lives: impl Fn(&str) -> bool) -> Vec<String> {
+/// Removes the groups of dead sessions, with what is still in them. Of sessions that are not known, whose locks may lie in a folder
+/// of somebody else, only what has been empty for a while: of a jail, no process outlives the one that made it. Gives their names.
+pub(crate) fn sweep(hierarchies: &Hierarchies, life: impl Fn(&str) -> Life) -> Vec<String> {
+    sweep_after(YOUTH, hierarchies, life)
+}
+
+pub(super) fn sweep_after(youth: Duration, hierarchies: &Hierarchies, life: impl Fn(&str) -> Life) -> Vec<String> {
     let mut swept = Vec::new();
+    let mut lives: HashMap<String, Life> = HashMap::new();
     for place in hierarchies.places() {
         let names = fs::read_dir(&place.folder).into_iter().flatten().flatten();
         for name in names.filter_map(|entry| entry.file_name().into_string().ok()) {
-            if session(&name).is_none_or(&lives) {
-                continue;
-            }
-            let group = Group { version: place.version, folder: place.folder.join(&name), pids: false };
-            match group.remove() {
+            let Some(session) = session(&name) else { continue };
+            let folder = place.folder.join(&name);
+            let life = *lives.entry(session.to_owned()).or_insert_with(|| life(session));
+            let removed = match life {
+                Life::Lives => continue,
+                Life::Unknown if is_young(&folder, youth) => continue,
+                // The kernel keeps what has a process in it.
+                Life::Unknown if fs::remove_dir(&folder).is_err() => continue,
+                Life::Unknown => Ok(()),
+                Life::Dead => Group { version: place.version, folder, pids: false }.remove(),
+            };
+            match removed {
                 Ok(()) if swept.contains(&name) => {}
                 Ok(()) => swept.push(name),
                 Err(why) => tracing::warn!(%why, "a control group of a dead session stays"),
@@ -65,6 +83,11 @@ pub(crate) fn sweep(hierarchies: &Hierarchies, lives: impl Fn(&str) -> bool) -> 
         }
     }
     swept
+}
+
+fn is_young(folder: &Path, youth: Duration) -> bool {
+    let age = fs::metadata(folder).and_then(|facts| facts.modified()).ok().and_then(|at| at.elapsed().ok());
+    age.is_none_or(|age| age < youth)
 }
 
 impl Group {

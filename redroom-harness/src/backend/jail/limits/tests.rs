@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use rustix::thread::sched_getaffinity;
 use uuid::Uuid;
 
+use super::group::sweep_after;
 use super::*;
+use crate::backend::session::Life;
 
 const MIB: u64 = 1 << 20;
 
@@ -181,12 +183,29 @@ fn a_sweep_takes_what_a_dead_session_left_and_nothing_else() {
     waiting.go();
     let dead_name = dead.groups[0].group.folder().file_name().unwrap().to_str().unwrap().to_owned();
     // Other tests have groups, too.
-    let swept = sweep(&Hierarchies::of_this_process(), |session| !dead_name.contains(session));
+    let life = |session: &str| if dead_name.contains(session) { Life::Dead } else { Life::Lives };
+    let swept = sweep(&Hierarchies::of_this_process(), life);
     assert_eq!(swept, [dead_name.as_str()]);
     assert_eq!(waiting.0.wait().unwrap().signal(), Some(9), "what was left in it is killed");
     assert!(!names().contains(&dead_name));
     assert!(names().iter().any(|name| name.contains(&live)) && foreign.contains(&dead_name));
     living.close().unwrap();
+}
+
+#[test]
+fn a_sweep_leaves_what_may_be_another_folders_session_until_nothing_runs_in_it() {
+    let Some(limiter) = with_groups(&limits()) else { return };
+    let mut waiting = Waiting::new("sleep 1000");
+    limiter.admit(waiting.pid()).unwrap();
+    waiting.go();
+    let name = limiter.groups[0].group.folder().file_name().unwrap().to_str().unwrap().to_owned();
+    let life = |session: &str| if name.contains(session) { Life::Unknown } else { Life::Lives };
+    assert!(sweep_after(Duration::ZERO, &Hierarchies::of_this_process(), life).is_empty());
+    assert!(waiting.0.try_wait().unwrap().is_none(), "it was killed");
+    waiting.0.kill().unwrap();
+    waiting.0.wait().unwrap();
+    assert!(sweep(&Hierarchies::of_this_process(), life).is_empty(), "it may just have been made");
+    assert_eq!(sweep_after(Duration::ZERO, &Hierarchies::of_this_process(), life), [name.as_str()]);
 }
 
 fn names() -> HashSet<String> {
