@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         outcomes::{
             outcomes_and_exit_codes_are_those_of_libtest,
             ignored_attacks_run_when_they_are_asked_for,
+            a_suite_that_has_ended_gives_the_next_nothing_to_sweep,
             a_turn_that_is_left_behind_is_cut_short,
         },
         mistakes::{

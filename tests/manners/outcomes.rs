@@ -22,6 +22,14 @@ pub(crate) fn outcomes_and_exit_codes_are_those_of_libtest() {
     place.run(&["fixture::outcomes::passes", "--exact"]).expect(0, &["1 passed; 0 failed"]);
 }
 
+pub(crate) fn a_suite_that_has_ended_gives_the_next_nothing_to_sweep() {
+    let place = Place::new();
+    place.run(&["fixture::outcomes::passes", "--exact"]).expect(0, &["1 passed"]);
+    let left = std::fs::read_dir(place.path("run/redroom/sessions")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["id"]);
+}
+
 pub(crate) fn ignored_attacks_run_when_they_are_asked_for() {
     let place = Place::new();
     place.run(&["outcomes", "--ignored"]).expect(0, &["1 passed; 0 failed; 0 ignored"]);

@@ -161,7 +161,10 @@ impl Backend for Docker {
     }
 
     async fn end_session(&self, session: &str) -> Result<()> {
-        sweep::end_session(&self.engine, session).await
+        sweep::end_session(&self.engine, session).await?;
+        // Nothing of it is left to be swept. A file that stays makes every start look for leftovers, for a minute.
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+        Ok(())
     }
 
     async fn sweep_if_due(&self) -> Result<Swept> {
