@@ -111,7 +111,7 @@ fn walk(value: &mut Value, random: &[String]) {
 }
 
 /// What stands before a number of the machine's or of chance, and how that number is written.
-const NUMBERED: [(&str, fn(char) -> bool); 6] = [
+const NUMBERED: [(&str, fn(char) -> bool); 7] = [
     // The ids that a script gives are made from the run's.
     ("toolu_rr", |char| char.is_ascii_hexdigit()),
     ("msg_rr", |char| char.is_ascii_hexdigit()),
@@ -120,6 +120,8 @@ const NUMBERED: [(&str, fn(char) -> bool); 6] = [
     // Numbers of processes: how many there were before is the sandbox's own affair.
     ("/tmp/cc-socks/", |char| char.is_ascii_digit()),
     ("bash: line 1: ", |char| char.is_ascii_digit() || char == ' '),
+    // A time in the words that the agent's model is told.
+    ("duration_ms: ", |char| char.is_ascii_digit()),
     // What curl puts between the parts of a form.
     ("------------------------", |char| char.is_ascii_hexdigit() || char == '-'),
 ];
