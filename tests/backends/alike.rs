@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 /// Times are never the same twice.
-const TIMES: [&str; 12] = [
+const TIMES: [&str; 14] = [
     "at_ms",
     "duration_ms",
     "latency_ms",
@@ -18,6 +18,8 @@ const TIMES: [&str; 12] = [
     "durationSeconds",
     "totalDurationMs",
     "first_content_frame_ms",
+    "run_id",
+    "end_time",
 ];
 /// Which backend it was, and what of it is best effort, is what a comparison of backends is not about; the folder of the evidence is
 /// a run's own. The files in it are compared.
@@ -74,7 +76,14 @@ pub(crate) fn normal(mut all: Value, id: &str) -> Value {
             }
         }
     }
-    walk(&mut all, id);
+    // A folder that the agent makes while it starts and removes again, unless it is done before.
+    if let Some(Value::Array(changes)) = all.pointer_mut("/result/changes") {
+        changes.retain(|change| !change["path"].as_str().is_some_and(|path| path.contains("/fswatch-probe-")));
+    }
+    // A sub-agent has a name made at random, in paths and payloads, too.
+    let names = list(&mut all, "/result/tool_calls").iter().filter_map(|call| call["agent_id"].as_str());
+    let random: Vec<String> = names.map(str::to_owned).chain([id.to_owned()]).collect();
+    walk(&mut all, &random);
     all
 }
 
@@ -82,19 +91,21 @@ fn list<'a>(value: &'a mut Value, pointer: &str) -> &'a mut [Value] {
     value.pointer_mut(pointer).and_then(Value::as_array_mut).map_or(&mut [], Vec::as_mut_slice)
 }
 
-fn walk(value: &mut Value, id: &str) {
+fn walk(value: &mut Value, random: &[String]) {
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
                 if TIMES.contains(&key.as_str()) {
                     *value = Value::Null;
                 } else {
-                    walk(value, id);
+                    walk(value, random);
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, id)),
-        Value::String(text) => *text = plain(&text.replace(id, "(run)")),
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, random)),
+        Value::String(text) => {
+            *text = plain(&random.iter().fold(text.clone(), |text, name| text.replace(name, "(name)")))
+        }
         _ => {}
     }
 }
@@ -103,7 +114,7 @@ fn walk(value: &mut Value, id: &str) {
 type IsOfNumber = fn(char) -> bool;
 
 /// What stands before a number of the machine's or of chance, and how that number is written.
-const NUMBERED: [(&str, IsOfNumber); 6] = [
+const NUMBERED: [(&str, IsOfNumber); 7] = [
     // The ids that a script gives are made from the run's.
     ("toolu_rr", |char| char.is_ascii_hexdigit()),
     ("msg_rr", |char| char.is_ascii_hexdigit()),
@@ -112,8 +123,10 @@ const NUMBERED: [(&str, IsOfNumber); 6] = [
     // Numbers of processes: how many there were before is the sandbox's own affair.
     ("/tmp/cc-socks/", |char| char.is_ascii_digit()),
     ("bash: line 1: ", |char| char.is_ascii_digit() || char == ' '),
+    // A time in the words that the agent's model is told.
+    ("duration_ms: ", |char| char.is_ascii_digit()),
     // What curl puts between the parts of a form.
-    ("------------------------", |char| char.is_ascii_hexdigit()),
+    ("------------------------", |char| char.is_ascii_hexdigit() || char == '-'),
 ];
 
 /// A text without what is made at random, or counted by a machine.

@@ -197,7 +197,7 @@ pub(crate) const TABLE: &[Attack] = &[
     Attack {
         name: "limits::output",
         options: with_secret,
-        body: Body::Messages(&["head -c 80000000 /dev/zero; echo $? > ended", "ls; echo again"]),
+        body: Body::Messages(&["head -c 80000000 /dev/zero; sleep 600", "ls; echo again"]),
     },
     Attack {
         name: "limits::memory",

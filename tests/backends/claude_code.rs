@@ -48,7 +48,6 @@ fn editing() -> RunOptions {
             .call("Read", json!({ "file_path": "/workspace/greeting.txt" }))
             .call("Write", json!({ "file_path": "/workspace/written.txt", "content": "written\n" }))
             .call("Edit", json!({ "file_path": "/workspace/greeting.txt", "old_string": "hello", "new_string": "bye" }))
-            .call("Write", json!({ "file_path": "/etc/made", "content": "written\n" }))
             .say("All are done."),
     )
 }

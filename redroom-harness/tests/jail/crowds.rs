@@ -1,4 +1,6 @@
-//! Many starts: at once, from a busy process, one after the other. And what one costs.
+//! Many starts: at once, from a busy process, one after the other. And what one costs:
+//! `cargo test -p redroom-harness --test jail -- --ignored --nocapture a_start_costs`, on a machine that does nothing else, with
+//! bubblewrap installed.
 
 use std::io::Read as _;
 use std::path::Path;
