@@ -195,7 +195,7 @@ fn a_sweep_takes_what_a_dead_session_left_and_nothing_else() {
 #[test]
 fn a_sweep_leaves_what_may_be_another_folders_session_until_nothing_runs_in_it() {
     let Some(limiter) = with_groups(&limits()) else { return };
-    let mut waiting = Waiting::new("sleep 1000");
+    let mut waiting = Waiting::new("exec sleep 1000");
     limiter.admit(waiting.pid()).unwrap();
     waiting.go();
     let name = limiter.groups[0].group.folder().file_name().unwrap().to_str().unwrap().to_owned();
