@@ -25,7 +25,7 @@ use crate::model::{IntoModel, ModelProxy, Player};
 ///
 /// ```toml
 /// parallel = 4
-/// backend = "auto"              # or "docker"
+/// backend = "auto"              # or "docker", "jail"
 /// fake_domain = "redroom.test"
 /// catch_all = false
 ///

