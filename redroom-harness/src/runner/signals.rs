@@ -22,6 +22,7 @@ pub(super) async fn end_on_signal(runner: Arc<Runner>) {
         () = received(&mut interrupt) => 130,
         () = received(&mut terminate) => 143,
     };
+    end_in_time(code);
     runner.interrupted.store(true, Ordering::Release);
     super::notice("interrupted; removing what this session made");
     let removal = async {
@@ -34,6 +35,17 @@ pub(super) async fn end_on_signal(runner: Arc<Runner>) {
         () = received(&mut interrupt) => {}
     }
     std::process::exit(code);
+}
+
+/// Sees to the end from a thread of its own: whatever becomes of the runtime, whoever waits for this process does not wait long.
+fn end_in_time(code: i32) {
+    let ending = std::thread::Builder::new().name("signal-end".to_owned()).spawn(move || {
+        std::thread::sleep(PATIENCE);
+        std::process::exit(code)
+    });
+    if let Err(error) = ending {
+        tracing::warn!(%error, "the removal has no deadline but its own");
+    }
 }
 
 async fn received(signal: &mut Signal) {
