@@ -1,10 +1,8 @@
 //! What the trials share: one runtime, one backend, one slot for each trial.
 
 use std::collections::HashMap;
-use std::fmt::Display;
 use std::future::Future;
 use std::io::Read;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -16,10 +14,12 @@ use libtest_mimic::Failed;
 use redroom_harness::Error;
 use redroom_harness::backend::docker::Docker;
 use redroom_harness::backend::{
-    Backend, Base, CollectedEntry, CollectedKind, Duplex, Ended, Exec, ExecEnd, Owner, PlacedEntry, PlacedKind,
-    Program, Sandbox, SandboxLimits, SandboxSpec, Sink, Slot, SlotSpec, Stream, Visitor,
+    Backend, Base, CollectedEntry, CollectedKind, Duplex, Owner, PlacedEntry, PlacedKind, Program, Sandbox,
+    SandboxLimits, SandboxSpec, Slot, SlotSpec, Visitor,
 };
 use tokio::runtime::Runtime;
+
+pub(crate) use crate::sandboxes::{Heard, ensure, ran, said, same, shell};
 
 pub(crate) const MIB: u64 = 1024 * 1024;
 
@@ -109,59 +109,6 @@ pub(crate) fn file(path: &str, mode: u32, content: &str) -> PlacedEntry {
     PlacedEntry { path: path.to_owned(), kind, mode, owner: Owner::Agent }
 }
 
-pub(crate) fn shell(script: &str) -> Exec {
-    Exec {
-        argv: ["bash", "-c", script].map(str::to_owned).to_vec(),
-        env: Vec::new(),
-        stdin: Vec::new().into(),
-        cwd: "/workspace".to_owned(),
-        timeout: Duration::from_secs(60),
-    }
-}
-
-/// What a command printed; it has had enough past `most` bytes.
-pub(crate) struct Heard {
-    pub(crate) out: Vec<u8>,
-    pub(crate) err: Vec<u8>,
-    pub(crate) engine: Vec<u8>,
-    pub(crate) most: usize,
-}
-
-impl Default for Heard {
-    fn default() -> Self {
-        Heard { out: Vec::new(), err: Vec::new(), engine: Vec::new(), most: usize::MAX }
-    }
-}
-
-impl Sink for Heard {
-    fn write(&mut self, stream: Stream, chunk: &[u8]) -> ControlFlow<()> {
-        let kept = match stream {
-            Stream::Out => &mut self.out,
-            Stream::Err => &mut self.err,
-            Stream::Engine => &mut self.engine,
-        };
-        kept.extend_from_slice(chunk);
-        if kept.len() > self.most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-/// Runs a script to its own end, and gives what it printed.
-pub(crate) async fn said(sandbox: &dyn Sandbox, script: &str) -> Result<String, Failed> {
-    let mut heard = Heard::default();
-    let end = sandbox.exec(shell(script), &mut heard).await?;
-    let text = String::from_utf8_lossy(&heard.out).into_owned();
-    ensure(end.exit_code == Some(0) && end.ended == Ended::Itself, || {
-        format!("{script}: {end:?}\n{text}\n{}", String::from_utf8_lossy(&heard.err))
-    })?;
-    Ok(text)
-}
-
-pub(crate) async fn ran(sandbox: &dyn Sandbox, exec: Exec) -> Result<(ExecEnd, Heard), Error> {
-    let mut heard = Heard::default();
-    let end = sandbox.exec(exec, &mut heard).await?;
-    Ok((end, heard))
-}
-
 /// Everything that was collected, by path.
 #[derive(Default)]
 pub(crate) struct Collected {
@@ -202,14 +149,6 @@ impl Visitor for Collected {
     fn missed(&mut self, path: &[u8], why: &str) {
         self.missed.push((path.to_vec(), why.to_owned()));
     }
-}
-
-pub(crate) fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failed> {
-    if holds { Ok(()) } else { Err(otherwise().into()) }
-}
-
-pub(crate) fn same<T: PartialEq + std::fmt::Debug>(found: T, expected: T, what: impl Display) -> Result<(), Failed> {
-    ensure(found == expected, || format!("{what}: expected {expected:?}, found {found:?}"))
 }
 
 /// Waits until `holds`, at most so long.

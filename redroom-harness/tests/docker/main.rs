@@ -4,6 +4,9 @@
 //! The executable is also the sidecar that its slots run: an echo, for what a real one does is tested elsewhere.
 
 mod collecting;
+#[path = "../sandboxes/mod.rs"]
+mod sandboxes;
+
 mod commands;
 mod fixture;
 mod lifetime;

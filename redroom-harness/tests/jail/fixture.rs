@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::io::Read;
-use std::ops::ControlFlow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -12,10 +11,12 @@ use libtest_mimic::Failed;
 use redroom_harness::Error;
 use redroom_harness::backend::jail::Jail;
 use redroom_harness::backend::{
-    Backend, Base, CollectedEntry, Duplex, Exec, ExecEnd, PlacedEntry, Program, Sandbox, SandboxLimits, SandboxSpec,
-    Sink, Slot, SlotSpec, Stream, Visitor,
+    Backend, Base, CollectedEntry, Duplex, PlacedEntry, Program, Sandbox, SandboxLimits, SandboxSpec, Slot, SlotSpec,
+    Visitor,
 };
 use tokio::runtime::Runtime;
+
+pub(crate) use crate::sandboxes::{Heard, ensure, ran, said, same, shell};
 
 pub(crate) const MIB: u64 = 1024 * 1024;
 
@@ -81,57 +82,6 @@ impl Place {
     }
 }
 
-pub(crate) fn shell(script: &str) -> Exec {
-    Exec {
-        argv: ["bash", "-c", script].map(str::to_owned).to_vec(),
-        env: Vec::new(),
-        stdin: Vec::new().into(),
-        cwd: "/workspace".to_owned(),
-        timeout: Duration::from_secs(60),
-    }
-}
-
-/// What a command printed; it has had enough past `most` bytes.
-pub(crate) struct Heard {
-    pub(crate) out: Vec<u8>,
-    pub(crate) err: Vec<u8>,
-    pub(crate) engine: Vec<u8>,
-    pub(crate) most: usize,
-}
-
-impl Default for Heard {
-    fn default() -> Self {
-        Heard { out: Vec::new(), err: Vec::new(), engine: Vec::new(), most: usize::MAX }
-    }
-}
-
-impl Sink for Heard {
-    fn write(&mut self, stream: Stream, chunk: &[u8]) -> ControlFlow<()> {
-        let kept = match stream {
-            Stream::Out => &mut self.out,
-            Stream::Err => &mut self.err,
-            Stream::Engine => &mut self.engine,
-        };
-        kept.extend_from_slice(chunk);
-        if kept.len() > self.most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-/// Runs a script to its end, and gives what it printed.
-pub(crate) async fn said(sandbox: &dyn Sandbox, script: &str) -> Result<String, Failed> {
-    let (end, heard) = ran(sandbox, shell(script)).await?;
-    let text = String::from_utf8_lossy(&heard.out).into_owned();
-    let errors = String::from_utf8_lossy(&heard.err);
-    ensure(end.exit_code == Some(0), || format!("{script}: {end:?}\n{text}\n{errors}"))?;
-    Ok(text)
-}
-
-pub(crate) async fn ran(sandbox: &dyn Sandbox, exec: Exec) -> Result<(ExecEnd, Heard), Error> {
-    let mut heard = Heard::default();
-    let end = sandbox.exec(exec, &mut heard).await?;
-    Ok((end, heard))
-}
-
 /// Everything that was collected, by path.
 #[derive(Default)]
 pub(crate) struct Collected(pub(crate) HashMap<String, (CollectedEntry, Vec<u8>)>);
@@ -160,14 +110,6 @@ impl Visitor for Collected {
     fn missed(&mut self, path: &[u8], why: &str) {
         panic!("{}: {why}", path.escape_ascii());
     }
-}
-
-pub(crate) fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failed> {
-    if holds { Ok(()) } else { Err(otherwise().into()) }
-}
-
-pub(crate) fn same<T: PartialEq + std::fmt::Debug>(found: T, expected: T, what: &str) -> Result<(), Failed> {
-    ensure(found == expected, || format!("{what}: expected {expected:?}, found {found:?}"))
 }
 
 /// Waits until `holds`, at most so long.

@@ -1,6 +1,9 @@
 //! The jail backend alone, against this machine's kernel. Where that refuses the trials are ignored, with the reason;
 //! `REDROOM_REQUIRE=jail` makes them fail instead.
 
+#[path = "../sandboxes/mod.rs"]
+mod sandboxes;
+
 mod commands;
 mod crowds;
 mod fixture;
