@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use redroom_sidecar::Lease;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -121,6 +122,11 @@ pub type Progress<'a> = &'a (dyn Fn(&str) + Send + Sync);
 pub struct BackendFacts {
     /// `docker` or `jail`, with its version: `docker 28.5.2`.
     pub name: String,
+    /// Whether what runs the sandboxes is still there: an error `by` the backend where it is not. Takes seconds at most.
+    async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether the sandbox isolates. redroom runs nothing without.
     pub isolated: bool,
     /// Why this one: `asked for`, `an engine answers`.
@@ -182,6 +188,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 #[async_trait]
 pub trait Slot: Send + Sync {
     /// Places files, starts a sandbox in the slot's namespace, and returns when commands can be run in it. A slot holds one
+    /// How long everything of the session goes on without a sign of life from this process.
+    pub lease: Lease,
     /// sandbox at a time.
     async fn open_sandbox(&self, spec: SandboxSpec) -> Result<Box<dyn Sandbox>>;
 

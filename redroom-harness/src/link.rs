@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use redroom_sidecar::Lease;
 use redroom_sidecar::wire::{self, Command, Generation, Hit, ModelRequest, Report, Scenario, frame};
 use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::backend::Duplex;
@@ -53,6 +55,40 @@ pub(crate) struct Link {
     commands: mpsc::Sender<Bytes>,
     progress: watch::Receiver<Progress>,
     _server: AbortOnDropHandle<()>,
+    _renewal: AbortOnDropHandle<()>,
+}
+
+/// Why a stream to a sidecar is lost.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Loss {
+    /// It broke.
+    Broken(String),
+    /// This process gave no sign of life for longer than its lease: what it had has ended, or is about to.
+    LeaseOver {
+        /// How long it hung.
+        silent: Duration,
+        lease: Lease,
+    },
+}
+
+impl Loss {
+    /// The error of whoever depended on it.
+    pub(crate) fn error(&self) -> Error {
+        match self {
+            Loss::Broken(why) => {
+                Error::new(By::Sidecar, "sidecar_lost", format!("the stream to the sidecar was lost: {why}"))
+            }
+            Loss::LeaseOver { silent, lease } => Error::redroom(
+                "lease_over",
+                format!(
+                    "this process hung for {:.1} s, longer than its lease of {} s, and what it had ended by itself: it was \
+                     stopped, in a debugger, or had no processor; give it a longer one with `Suite::lease`, or run it again",
+                    silent.as_secs_f64(),
+                    lease.length().as_secs_f64()
+                ),
+            ),
+        }
+    }
 }
 
 /// How far the sidecar has come.
@@ -62,24 +98,31 @@ struct Progress {
     other_ports_unseen: Option<String>,
     begun: Option<Generation>,
     drained: Option<(Generation, u32)>,
-    lost: Option<String>,
+    lost: Option<Loss>,
 }
 
 struct Shared {
     tenant: Mutex<Option<(Generation, Arc<dyn Tenant>)>>,
     unattributed: Unattributed,
     progress: watch::Sender<Progress>,
+    lease: Lease,
+    /// When this process last gave a sign of life.
+    renewed: Mutex<Instant>,
 }
 
 impl Link {
     /// Takes up the stream and waits until the sidecar is ready.
-    pub(crate) async fn open(stream: Box<dyn Duplex>, unattributed: Unattributed) -> Result<Self> {
+    pub(crate) async fn open(stream: Box<dyn Duplex>, lease: Lease, unattributed: Unattributed) -> Result<Self> {
         let (progress_sender, progress) = watch::channel(Progress::default());
-        let shared = Arc::new(Shared { tenant: Mutex::default(), unattributed, progress: progress_sender });
+        let renewed = Mutex::new(Instant::now());
+        let shared =
+            Arc::new(Shared { tenant: Mutex::default(), unattributed, progress: progress_sender, lease, renewed });
         // A command waits for its answer before the next is given: the queue never holds more than a few.
         let (commands, command_queue) = mpsc::channel(4);
         let server = tokio::spawn(serve::serve(stream, shared.clone(), command_queue));
-        let link = Link { shared, commands, progress, _server: AbortOnDropHandle::new(server) };
+        let renewal = tokio::spawn(renew(shared.clone(), commands.clone()));
+        let (server, renewal) = (AbortOnDropHandle::new(server), AbortOnDropHandle::new(renewal));
+        let link = Link { shared, commands, progress, _server: server, _renewal: renewal };
         link.reach("start", PATIENCE, |progress| progress.ready).await?;
         if let Some(why) = link.other_ports_unseen() {
             tracing::warn!(why, "connections to other ports than 80, 443 and 53 leave no hit here");
@@ -120,14 +163,23 @@ impl Link {
     }
 
     /// Ends when the stream is lost, and says why.
-    pub(crate) fn watch(&self) -> impl Future<Output = String> + Send + use<> {
+    pub(crate) fn watch(&self) -> impl Future<Output = Loss> + Send + use<> {
         let mut progress = self.progress.clone();
         async move {
             match progress.wait_for(|progress| progress.lost.is_some()).await {
-                Ok(progress) => progress.lost.clone().unwrap_or_default(),
-                Err(_) => "its task has ended".to_owned(),
+                Ok(progress) => progress.lost.clone().unwrap_or_else(ended),
+                Err(_) => ended(),
             }
         }
+    }
+
+    /// The error of a process that hung for longer than its lease, if this one did: whatever else is seen of it comes from that.
+    pub(crate) fn lease_over(&self) -> Option<Error> {
+        if let Some(over) = self.shared.hung() {
+            self.shared.lose_to(over);
+        }
+        let lost = self.progress.borrow().lost.clone();
+        lost.filter(|loss| matches!(loss, Loss::LeaseOver { .. })).map(|loss| loss.error())
     }
 
     /// Whether the stream still stands.
@@ -167,8 +219,30 @@ impl Link {
     }
 
     fn lost_error(&self) -> Error {
-        let why = self.progress.borrow().lost.clone().unwrap_or_else(|| "its task has ended".to_owned());
-        Error::new(By::Sidecar, "sidecar_lost", format!("the stream to the sidecar was lost: {why}"))
+        self.progress.borrow().lost.clone().unwrap_or_else(ended).error()
+    }
+}
+
+fn ended() -> Loss {
+    Loss::Broken("its task has ended".to_owned())
+}
+
+/// Gives signs of life, as often as the lease wants them. A process that finds that it hung for longer takes the stream for lost at
+/// once, whatever is left of it.
+async fn renew(shared: Arc<Shared>, commands: mpsc::Sender<Bytes>) {
+    let Ok(sign) = frame::encode(&Command::Renew) else { return };
+    let mut renewals = tokio::time::interval(shared.lease.renewal());
+    renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        renewals.tick().await;
+        if let Some(over) = shared.hung() {
+            return shared.lose_to(over);
+        }
+        *shared.renewed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        // A queue without room is full of signs of life.
+        if let Err(mpsc::error::TrySendError::Closed(_)) = commands.try_send(sign.clone()) {
+            return;
+        }
     }
 }
 
@@ -185,11 +259,23 @@ impl Shared {
     }
 
     fn lose(&self, why: impl Into<String>) {
+        // A stream that ended while this process hung has ended because of that.
+        self.lose_to(self.hung().unwrap_or_else(|| Loss::Broken(why.into())));
+    }
+
+    /// The first loss counts.
+    fn lose_to(&self, loss: Loss) {
         self.progress.send_if_modified(|progress| {
             let first = progress.lost.is_none();
-            progress.lost.get_or_insert_with(|| why.into());
+            progress.lost.get_or_insert(loss);
             first
         });
+    }
+
+    /// Whether this process has been silent for longer than its lease.
+    fn hung(&self) -> Option<Loss> {
+        let silent = self.renewed.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
+        (silent > self.lease.length()).then_some(Loss::LeaseOver { silent, lease: self.lease })
     }
 
     /// Takes a report. `Err`: it breaks the protocol, and the link with it.
@@ -234,6 +320,10 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::StreamExt;
+    use http_body_util::{BodyExt, StreamBody};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+
     use super::*;
 
     #[tokio::test]
@@ -242,9 +332,67 @@ mod tests {
         listeners.http.push(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
         let (near, far) = tokio::io::duplex(64 * 1024);
         let sidecar = AbortOnDropHandle::new(tokio::spawn(redroom_sidecar::serve(listeners, near)));
-        let link = Link::open(Box::new(far), Arc::new(|_| {})).await.unwrap();
+        let link = Link::open(Box::new(far), Lease::default(), Arc::new(|_| {})).await.unwrap();
         let why = link.other_ports_unseen().expect("nothing is redirected here");
         assert!(why.contains("nft_tproxy"), "{why}");
         drop(sidecar);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sidecar_that_says_nothing_is_given_up_after_half_a_minute() {
+        let (_silent, far) = tokio::io::duplex(64 * 1024);
+        let asked = Instant::now();
+        let error = Link::open(Box::new(far), Lease::default(), Arc::new(|_| {})).await.err().unwrap();
+        assert_eq!((error.code(), error.by()), ("sidecar_timeout", By::Sidecar), "{error}");
+        assert!(asked.elapsed() <= PATIENCE + Duration::from_secs(1), "{:?}", asked.elapsed());
+    }
+
+    /// A link whose sidecar reports that it is ready and then only takes what it is told, which is counted.
+    async fn open(lease: Lease) -> (Link, tokio::task::JoinHandle<usize>) {
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let sidecar = tokio::spawn(async move {
+            let (mut sender, connection) =
+                hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(near)).await.unwrap();
+            tokio::spawn(connection);
+            let ready = frame::encode(&Report::Ready { version: wire::VERSION, other_ports_unseen: None }).unwrap();
+            let reports = futures_util::stream::iter([Ok::<_, std::io::Error>(hyper::body::Frame::data(ready))])
+                .chain(futures_util::stream::pending());
+            let request = http::Request::post("http://harness/session").body(StreamBody::new(Box::pin(reports)));
+            let mut commands = sender.send_request(request.unwrap()).await.unwrap().into_body();
+            let mut decoder = frame::Decoder::new(frame::COMMAND_LIMIT);
+            let mut renewed = 0;
+            while let Some(Ok(data)) = commands.frame().await {
+                decoder.push(data.data_ref().unwrap());
+                while let Some(command) = decoder.next_frame::<Command>().unwrap() {
+                    renewed += usize::from(matches!(command, Command::Renew));
+                }
+            }
+            renewed
+        });
+        (Link::open(Box::new(far), lease, Arc::new(|_| {})).await.unwrap(), sidecar)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_renewed_three_times_in_its_length() {
+        let lease = Lease::default();
+        let (link, sidecar) = open(lease).await;
+        tokio::time::sleep(10 * lease.length() - Duration::from_secs(1)).await;
+        assert!(link.alive() && link.lease_over().is_none());
+        drop(link);
+        assert_eq!(sidecar.await.unwrap(), 30);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_hung_for_longer_than_its_lease_says_so_and_nothing_else() {
+        let lease = Lease::new(Duration::from_secs(30)).unwrap();
+        let (link, sidecar) = open(lease).await;
+        // Time goes by, and nothing of this runtime goes on.
+        tokio::time::advance(lease.length() + Duration::from_millis(1)).await;
+        sidecar.abort();
+        let error = link.watch().await.error();
+        assert_eq!((error.code(), error.by()), ("lease_over", By::Redroom), "{error}");
+        assert!(error.detail().contains("30 s") && error.detail().contains("Suite::lease"), "{error}");
+        assert_eq!(link.lease_over(), Some(error));
+        assert!(!link.alive());
     }
 }

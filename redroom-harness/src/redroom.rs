@@ -111,6 +111,7 @@ impl Redroom {
             bases: Mutex::default(),
             versions: Mutex::default(),
             unattributed,
+            settings.lease,
             live: Mutex::default(),
             stopped: OnceCell::new(),
         })))

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::agent::{Agent, Printed, Turn};
-use crate::backend::{Ended, Exec, PlacedEntry, Sandbox, WORKSPACE};
+use crate::backend::{Ended, Exec, ExecEnd, PlacedEntry, Sandbox, WORKSPACE};
 use crate::error::{By, Call, Error, Result};
 use crate::evidence::{Journal, ModelCall, RecordedToolCall, RunResult};
 use crate::limits::{CheckedLimits, TURN_OUTPUT};
@@ -265,6 +265,16 @@ impl Live {
         }
     }
 
+    /// How a command ended, unless this process hung for longer than its lease: then nothing that it sees of the sandbox counts.
+    fn unless_it_hung(&self, ended: Result<ExecEnd>) -> Result<ExecEnd> {
+        let lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(over) = lease.as_ref().and_then(|lease| lease.slot.link.lease_over()) else { return ended };
+        drop(lease);
+        self.stop(over.clone());
+        // Somebody may have said it before, in other words.
+        Err(self.stopping.borrow().clone().unwrap_or(over))
+    }
+
     async fn exec(&self, command: &str) -> Result<ExecOutput> {
         self.check_live()?;
         let _busy = self.busy.try_lock().map_err(|_| turn_in_progress(&self.name))?;
@@ -277,9 +287,10 @@ impl Live {
         };
         let mut output = output::WholeOutput::new(TURN_OUTPUT);
         let end = tokio::select! {
-            end = self.sandbox.exec(exec, &mut output) => end?,
-            why = self.stopped() => return Err(why),
+            end = self.sandbox.exec(exec, &mut output) => end,
+            why = self.stopped() => Err(why),
         };
+        let end = self.unless_it_hung(end)?;
         let failed = |code: &'static str, detail: String| {
             let duration_ms = u64::try_from(end.duration.as_millis()).ok();
             let call = Call { exit_code: end.exit_code, duration_ms, ..Call::default() };

@@ -7,6 +7,8 @@ mod file;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redroom_sidecar::Lease;
+
 use crate::agent::{Agent, ClaudeCode};
 use crate::error::{Error, Result};
 use crate::guard::ToolCallCheck;
@@ -36,6 +38,7 @@ pub(crate) struct Settings {
     pub(crate) fake_domain: String,
     pub(crate) catch_all: bool,
     pub(crate) backend: BackendChoice,
+    pub(crate) lease: Lease,
     pub(crate) ignored_without_backend: bool,
     pub(crate) client: Client,
 }
@@ -96,6 +99,7 @@ impl Settings {
         })
     }
 
+            lease: suite.lease.map_or_else(|| Ok(Lease::default()), lease)?,
     /// One run's options over the suite's settings.
     pub(crate) fn plan(&self, options: RunOptions) -> Result<Plan> {
         let agent = options.agent.clone().unwrap_or_else(|| self.agent.clone());
@@ -134,6 +138,13 @@ fn in_range(parallel: u32) -> Result<u32> {
         _ => Err(Error::redroom(
             "invalid_parallel",
             format!("parallel = {parallel}: give a number from 1 to {MAX_PARALLEL}"),
+fn lease(length: Duration) -> Result<Lease> {
+    Lease::new(length).ok_or_else(|| {
+        let detail = format!("lease = {length:?}: give {:?} at least and a day at most", Lease::SHORTEST);
+        Error::redroom("invalid_lease", detail)
+    })
+}
+
         )),
     }
 }
@@ -199,6 +210,16 @@ mod tests {
         let environment = Environment { parallel: Some(7), ..Environment::default() };
         let settings = Settings::join(environment, Suite::new().parallel(5), file.clone()).unwrap();
         assert_eq!((settings.parallel, settings.catch_all), (7, true));
+    #[test]
+    fn a_lease_outside_its_range_is_refused() {
+        for length in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(24 * 3600 + 1)] {
+            let joined = Settings::join(Environment::default(), Suite::new().lease(length), ConfigFile::default());
+            assert_eq!(joined.err().unwrap().code(), "invalid_lease", "{length:?}");
+        }
+        let joined = Settings::join(Environment::default(), Suite::new(), ConfigFile::default()).unwrap();
+        assert_eq!(joined.lease, Lease::default());
+    }
+
         let settings = Settings::join(Environment::default(), Suite::new().catch_all(false), file).unwrap();
         assert_eq!((settings.parallel, settings.catch_all), (3, false));
     }

@@ -5,6 +5,7 @@ mod lock;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use redroom_sidecar::Lease as Term;
 use redroom_sidecar::wire::Generation;
 use tokio::sync::{OwnedSemaphorePermit, RwLock, RwLockReadGuard, Semaphore};
 
@@ -23,6 +24,7 @@ pub(crate) struct Pool {
     session: String,
     locks: SlotLocks,
     parallel: u32,
+    term: Term,
     permits: Arc<Semaphore>,
     unattributed: Unattributed,
     idle: Mutex<HashMap<u32, LiveSlot>>,
@@ -50,6 +52,7 @@ impl Pool {
         session: String,
         locks: SlotLocks,
         parallel: u32,
+        term: Term,
         unattributed: Unattributed,
     ) -> Self {
         let permits = Arc::new(Semaphore::new(parallel as usize));
@@ -58,6 +61,7 @@ impl Pool {
             session,
             locks,
             parallel,
+            term,
             permits,
             unattributed,
             idle: Mutex::default(),
@@ -123,8 +127,9 @@ impl Pool {
 
     async fn open(&self, number: u32) -> Result<LiveSlot> {
         let _making = self.making().await?;
-        let opened = self.backend.open_slot(SlotSpec { session: self.session.clone(), number }).await?;
-        match Link::open(opened.link, self.unattributed.clone()).await {
+        let spec = SlotSpec { session: self.session.clone(), number, lease: self.term };
+        let opened = self.backend.open_slot(spec).await?;
+        match Link::open(opened.link, self.term, self.unattributed.clone()).await {
             Ok(link) => Ok(LiveSlot { slot: opened.slot, link, generation: Generation(0) }),
             Err(error) => {
                 let words = opened.slot.last_words();

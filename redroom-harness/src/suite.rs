@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::agent::Agent;
 use crate::guard::{IntoToolCallCheck, ToolCallCheck};
@@ -62,6 +63,7 @@ pub struct Suite {
     pub(crate) fake_domain: Option<String>,
     pub(crate) catch_all: Option<bool>,
     pub(crate) backend: Option<String>,
+    pub(crate) lease: Option<Duration>,
     pub(crate) ignored_without_backend: bool,
     pub(crate) manifest_dir: Option<PathBuf>,
 }
@@ -133,6 +135,17 @@ impl Suite {
     #[must_use]
     pub fn backend(mut self, backend: impl Into<String>) -> Self {
         self.backend = Some(backend.into());
+        self
+    }
+
+    /// How long the program may hang before everything of it ends: 1 second to a day. Default: 90 s.
+    ///
+    /// A program that is killed takes everything along. One that is stopped, in a debugger or swapped out does not; so what it has
+    /// started ends by itself when it has heard nothing for a quarter longer than this, and a run that the program comes back to has the
+    /// error `lease_over`. Time in which the machine is suspended does not count. Give more where a debugger holds the program.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
         self
     }
 

@@ -14,6 +14,7 @@ mod door;
 mod drain;
 mod hook;
 mod intake;
+mod lease;
 mod link;
 mod listen;
 #[cfg(target_os = "linux")]
@@ -35,6 +36,7 @@ pub use app::{ServeError, serve};
 pub use authority::{Authority, AuthorityError};
 #[cfg(target_os = "linux")]
 pub use container::container_main;
+pub use lease::Lease;
 pub use link::harness_http2;
 pub use listen::{ListenError, Listeners};
 

@@ -51,6 +51,8 @@ async fn obey(slot: &Arc<Slot>, doors: &Doors, command: Command) -> Result<(), S
             slot.reports.send(Report::Drained { generation, cut }).await;
             Ok(())
         }
+        // That it came is all that there is to it.
+        Command::Renew => Ok(()),
     }
 }
 

@@ -28,7 +28,7 @@ pub use scenario::{CertificateAuthority, ModelEndpoint, PlantedPage, PlantedSecr
 use serde::{Deserialize, Serialize};
 
 /// The protocol's version. Harness and sidecar are one executable, so a difference is a bug, never a migration.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Header that carries the generation of a `/model` or `/hook` request.
 pub const GENERATION: &str = "redroom-generation";
@@ -78,6 +78,8 @@ pub enum Command {
         /// How long the sidecar may wait for sockets to come to their end, in milliseconds.
         patience_ms: u64,
     },
+    /// Nothing but a sign of life, by which the sidecar's [lease](crate::Lease) is renewed.
+    Renew,
 }
 
 /// What the sidecar tells the harness. Hits and model requests are sent again whenever they grow: the last one with an

@@ -96,13 +96,13 @@ impl Docker {
     }
 
     /// The session, marked as live from its first slot to the end of this backend.
-    fn session(&self, id: &str) -> Result<Arc<Session>> {
+    fn session(&self, spec: &SlotSpec) -> Result<Arc<Session>> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(session) = sessions.get(id) {
+        if let Some(session) = sessions.get(&spec.session) {
             return Ok(session.clone());
         }
-        let session = Arc::new(self.locks.hold(id)?);
-        sessions.insert(id.to_owned(), session.clone());
+        let session = Arc::new(self.locks.hold(&spec.session, spec.lease)?);
+        sessions.insert(spec.session.clone(), session.clone());
         Ok(session)
     }
 
@@ -149,7 +149,7 @@ impl Backend for Docker {
     }
 
     async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot> {
-        let session = self.session(&spec.session)?;
+        let session = self.session(&spec)?;
         slot::open(&self.engine, &self.sidecar, session, &spec).await
     }
 

@@ -24,6 +24,7 @@ use std::io::Read as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use redroom_sidecar::Lease;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -69,7 +70,9 @@ impl Jail {
         let session = uuid::Uuid::new_v4().to_string();
         let base = jail.programs.keep(&Program::default());
         // Of no slot that there can be: nobody else has its user.
-        let opened = jail.open_slot(SlotSpec { session: session.clone(), number: MAX_PARALLEL }).await?;
+        let opened = jail
+            .open_slot(SlotSpec { session: session.clone(), number: MAX_PARALLEL, lease: Lease::default() })
+            .await?;
         let limits = SandboxLimits { cpus: 1.0, memory: 64 << 20, pids: 16, file_size: 1 << 20, open_files: 64 };
         let spec = SandboxSpec { run: session.clone(), base, limits, env: Vec::new(), entries: Vec::new() };
         let made = async { opened.slot.open_sandbox(spec).await?.remove().await }.await;
@@ -93,13 +96,13 @@ impl Jail {
     }
 
     /// The slots of a session, which is marked as live from its first one to its end.
-    fn session(&self, id: &str) -> Result<SessionSlots> {
+    fn session(&self, spec: &SlotSpec) -> Result<SessionSlots> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, slots)) = sessions.get(id) {
+        if let Some((_, slots)) = sessions.get(&spec.session) {
             return Ok(slots.clone());
         }
         let slots = SessionSlots::default();
-        sessions.insert(id.to_owned(), (self.locks.hold(id)?, slots.clone()));
+        sessions.insert(spec.session.clone(), (self.locks.hold(&spec.session, spec.lease)?, slots.clone()));
         Ok(slots)
     }
 }
@@ -129,7 +132,7 @@ impl Backend for Jail {
     }
 
     async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot> {
-        let session = self.session(&spec.session)?;
+        let session = self.session(&spec)?;
         let resident = Resident::of_slot(spec.number, self.privileged);
         slot::open(spec, resident, self.programs.clone(), &session).await
     }

@@ -1,12 +1,19 @@
 //! Whether a session lives: it holds a lock on a file of its own for as long as its process does, and the kernel lets go of the lock
-//! whatever ends the process.
+//! whatever ends the process. In the file stands its heartbeat: a process that hangs holds its lock for ever, but its heart stops,
+//! and when its lease is over nothing of it is waited for any more.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::Read as _;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use redroom_sidecar::Lease;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -20,6 +27,9 @@ const YOUTH: Duration = Duration::from_secs(60);
 pub(crate) enum Life {
     /// Somebody holds the lock, or it cannot be told.
     Lives,
+    /// Somebody holds the lock, but has given no sign of life for longer than the lease: stopped, in a debugger, swapped out. What it
+    /// had ends by itself; what does not may be removed.
+    Hangs,
     /// Its process was killed before it could tidy up.
     Dead,
     /// There is no lock of it here: it has ended, or its lock lies in a folder that this process does not use.
@@ -32,7 +42,10 @@ pub(crate) struct Session {
     id: String,
     locks: String,
     path: PathBuf,
-    _lock: File,
+    lease: Lease,
+    /// Holds the lock.
+    _lock: Arc<File>,
+    _heart: Option<AbortOnDropHandle<()>>,
 }
 
 impl Session {
@@ -43,6 +56,11 @@ impl Session {
     /// The id of the folder that the lock lies in.
     pub(crate) fn locks(&self) -> &str {
         &self.locks
+    }
+
+    /// How long what it has may go on without a sign of life.
+    pub(crate) fn lease(&self) -> Lease {
+        self.lease
     }
 }
 
@@ -72,13 +90,19 @@ impl SessionLocks {
         &self.id
     }
 
-    /// Marks a session as live until the value is dropped.
-    pub(crate) fn hold(&self, session: &str) -> Result<Session> {
+    /// Marks a session as live until the value is dropped. Its heart beats where there is a runtime.
+    pub(crate) fn hold(&self, session: &str, lease: Lease) -> Result<Session> {
         let path =
             self.path(session).ok_or_else(|| Error::redroom("invalid_session", "a session's id must be a UUID"))?;
         let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         match lock.and_then(|lock| lock.try_lock().map_err(io::Error::from).map(|()| lock)) {
-            Ok(lock) => Ok(Session { id: session.to_owned(), locks: self.id.clone(), path, _lock: lock }),
+            Ok(lock) => {
+                let lock = Arc::new(lock);
+                let heart = Handle::try_current()
+                    .ok()
+                    .map(|runtime| AbortOnDropHandle::new(runtime.spawn(beat(lock.clone(), lease))));
+                Ok(Session { id: session.to_owned(), locks: self.id.clone(), path, lease, _lock: lock, _heart: heart })
+            }
             Err(error) => Err(RunFolder::unusable(&path, &error)),
         }
     }
@@ -96,6 +120,9 @@ impl SessionLocks {
                 Ok(()) => {
                     let _ = fs::remove_file(&path);
                     Life::Dead
+                }
+                Err(TryLockError::WouldBlock) if Beat::in_file(file).is_some_and(|beat| beat.is_over(&Beat::now())) => {
+                    Life::Hangs
                 }
                 Err(TryLockError::WouldBlock | TryLockError::Error(_)) => Life::Lives,
             },
@@ -128,6 +155,67 @@ impl SessionLocks {
     /// A session's id comes from labels, too: it must not lead out of the folder.
     fn path(&self, session: &str) -> Option<PathBuf> {
         Uuid::try_parse(session).ok().map(|id| self.folder.join(format!("{}.lock", id.hyphenated())))
+    }
+}
+
+/// Writes the heartbeat as often as the lease is renewed.
+async fn beat(lock: Arc<File>, lease: Lease) {
+    let mut beats = tokio::time::interval(lease.renewal());
+    beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        beats.tick().await;
+        let line = Beat { lease: lease.end(), ..Beat::now() }.to_line();
+        if let Err(error) = lock.write_all_at(line.as_bytes(), 0) {
+            tracing::warn!(%error, "a session's heartbeat could not be written; if it hangs, nobody will know");
+        }
+    }
+}
+
+/// A heartbeat: when, by a clock that all processes of a machine share until its next start and that nobody can set; and how long
+/// it is good for.
+#[derive(Debug, PartialEq, Eq)]
+struct Beat {
+    machine: String,
+    at: Duration,
+    lease: Duration,
+}
+
+/// A heartbeat's line has one length, so that the next one covers it.
+const LINE: usize = 96;
+
+impl Beat {
+    fn now() -> Self {
+        // Elsewhere than on Linux there is none, and no machine's start is told from another.
+        let machine = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let machine = machine.trim().chars().filter(char::is_ascii_graphic).take(36).collect();
+        let now = clock_gettime(ClockId::Monotonic);
+        let at = Duration::from_secs(now.tv_sec.try_into().unwrap_or(0))
+            + Duration::from_nanos(now.tv_nsec.try_into().unwrap_or(0));
+        Beat { machine, at, lease: Duration::ZERO }
+    }
+
+    fn to_line(&self) -> String {
+        let beat = format!("{} {} {} .", self.machine, self.at.as_millis(), self.lease.as_millis());
+        format!("{beat:<width$}\n", width = LINE - 1)
+    }
+
+    /// `None` where there is no whole line: a file that was just made, or is being written.
+    fn from_line(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.trim_end().split(' ').collect();
+        let [machine, at, lease, "."] = words[..] else { return None };
+        let millis = |text: &str| text.parse().ok().map(Duration::from_millis);
+        Some(Beat { machine: machine.to_owned(), at: millis(at)?, lease: millis(lease)? })
+    }
+
+    fn in_file(file: File) -> Option<Self> {
+        let mut line = String::new();
+        file.take(LINE as u64).read_to_string(&mut line).ok()?;
+        Self::from_line(&line)
+    }
+
+    /// Whether it is good no more.
+    fn is_over(&self, now: &Beat) -> bool {
+        self.machine == now.machine && now.at.saturating_sub(self.at) > self.lease
     }
 }
 
@@ -166,11 +254,54 @@ mod tests {
         let (_folder, locks) = locks();
         let id = Uuid::new_v4().to_string();
         assert!(!locks.lives(&id));
-        let session = locks.hold(&id).unwrap();
+        let session = locks.hold(&id, Lease::default()).unwrap();
         assert!(locks.lives(&id));
-        assert!(locks.hold(&id).is_err());
+        assert!(locks.hold(&id, Lease::default()).is_err());
         drop(session);
         assert!(!locks.lives(&id));
+    }
+
+    #[tokio::test]
+    async fn a_session_whose_heart_has_stopped_hangs() {
+        let (_folder, locks) = locks();
+        let id = Uuid::new_v4().to_string();
+        let lease = Lease::new(Duration::from_secs(1)).unwrap();
+        let session = locks.hold(&id, lease).unwrap();
+        let beaten = async || {
+            while Beat::in_file(File::open(&session.path).unwrap()).is_none() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), beaten()).await.expect("no heartbeat was written");
+        assert_eq!(locks.life(&id), Life::Lives);
+        // Nothing of this runtime goes on, no beat either, as in a process that is stopped.
+        let stopped = std::time::Instant::now();
+        while locks.life(&id) == Life::Lives {
+            assert!(stopped.elapsed() < Duration::from_secs(10), "it counts as alive");
+            std::thread::yield_now();
+        }
+        assert_eq!(locks.life(&id), Life::Hangs);
+        assert!(stopped.elapsed() > lease.length() / 2, "{:?}", stopped.elapsed());
+        assert!(session.path.exists(), "its lock is its own");
+    }
+
+    #[test]
+    fn only_a_whole_beat_of_this_start_of_this_machine_can_be_over() {
+        let beat = Beat { machine: "here".to_owned(), at: Duration::from_secs(10), lease: Duration::from_secs(5) };
+        assert_eq!(Beat::from_line(&beat.to_line()).as_ref(), Some(&beat));
+        assert_eq!(beat.to_line().len(), LINE);
+        let after = |machine: &str, secs| Beat {
+            machine: machine.to_owned(),
+            at: Duration::from_secs(secs),
+            lease: Duration::ZERO,
+        };
+        assert!(beat.is_over(&after("here", 16)));
+        for now in [after("here", 15), after("here", 3), after("there", 16)] {
+            assert!(!beat.is_over(&now), "{now:?}");
+        }
+        for broken in ["", "here 10000 5", "here 10000 5000 ", "here x 5000 .", "here 1 -5 .", "here 1 2 3 ."] {
+            assert_eq!(Beat::from_line(broken), None, "{broken:?}");
+        }
     }
 
     #[test]
@@ -186,7 +317,7 @@ mod tests {
     #[test]
     fn a_killed_process_leaves_something_to_sweep_and_is_forgotten_after_it() {
         let (_folder, locks) = locks();
-        let session = locks.hold(&Uuid::new_v4().to_string()).unwrap();
+        let session = locks.hold(&Uuid::new_v4().to_string(), Lease::default()).unwrap();
         assert!(!locks.any_dead());
         let left = locks.path(&Uuid::new_v4().to_string()).unwrap();
         fs::write(&left, "").unwrap();
@@ -203,7 +334,7 @@ mod tests {
     fn ids_from_labels_cannot_leave_the_folder() {
         let (_folder, locks) = locks();
         assert!(locks.path("../../etc/passwd").is_none());
-        assert!(locks.hold("..").is_err());
+        assert!(locks.hold("..", Lease::default()).is_err());
     }
 
     #[test]

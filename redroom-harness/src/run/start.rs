@@ -11,8 +11,9 @@ use tokio_util::task::AbortOnDropHandle;
 use super::recorder::Recorder;
 use super::{Held, Live, Run, finish, surroundings};
 use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
-use crate::error::{By, Error, Result};
+use crate::error::{Error, Result};
 use crate::evidence::{Journal, Redactor, Store, folder_name, held};
+use crate::link::Loss;
 use crate::options::RunOptions;
 use crate::planting::Planting;
 use crate::planting::repository::{Committed, EMPTY_FOLDERS, repository};
@@ -167,13 +168,14 @@ impl Run {
         };
         let Some(lost) = lost else { return };
         let task = tokio::spawn(async move {
-            let why = lost.await;
+            let loss = lost.await;
             let Some(live) = live.upgrade() else { return };
-            live.stop(Error::new(
-                By::Sidecar,
-                "sidecar_lost",
-                format!("the stream to the sidecar was lost in the middle of the run ({why}); the agent was stopped"),
-            ));
+            // Whoever has lost the engine has lost the stream with it.
+            let why = match (&loss, live.session.backend.check().await) {
+                (Loss::Broken(_), Err(lost)) => lost,
+                _ => loss.error(),
+            };
+            live.stop(why.map_detail(|detail| format!("{detail}; the agent was stopped in the middle of its run")));
             if let Err(error) = live.sandbox.freeze().await {
                 live.journal.error(error);
             }

@@ -47,6 +47,7 @@ impl Live {
             why = self.stopped() => Err(why),
         };
         given_up.never_mind();
+        let ended = self.unless_it_hung(ended);
         let exit_code = ended.as_ref().ok().and_then(|end| end.exit_code);
         let (reader, stderr, engine) = output.into_parts();
         let parsed = reader.end(exit_code);

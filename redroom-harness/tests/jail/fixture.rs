@@ -61,7 +61,10 @@ impl Fixture {
 
     pub(crate) async fn open(&self) -> Result<Place, Error> {
         let number = SLOTS.fetch_add(1, Ordering::Relaxed);
-        let open = self.jail.open_slot(SlotSpec { session: self.session.clone(), number }).await?;
+        let open = self
+            .jail
+            .open_slot(SlotSpec { session: self.session.clone(), number, lease: redroom_sidecar::Lease::default() })
+            .await?;
         Ok(Place { slot: open.slot.into(), link: open.link, base: self.base.clone() })
     }
 }

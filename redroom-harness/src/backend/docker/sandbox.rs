@@ -1,11 +1,14 @@
 //! An agent's container: filled before it starts, held open by a process of ours, emptied from outside.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bollard::container::AttachContainerResults;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::UploadToContainerOptionsBuilder;
+use redroom_sidecar::Lease;
+use tokio::io::AsyncWriteExt;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::collect;
 use super::container::{Container, confined};
@@ -25,8 +28,8 @@ const WAITER_USER: &str = "1001:1001";
 pub(crate) struct DockerSandbox {
     container: Arc<Container>,
     processes: Processes,
-    /// Its end is process 1's end: held, never used.
-    _attachment: Mutex<AttachContainerResults>,
+    /// Holds the attachment, whose end is process 1's end.
+    _renewal: AbortOnDropHandle<()>,
 }
 
 /// Where a sandbox goes.
@@ -40,12 +43,26 @@ pub(crate) struct Place<'a> {
 pub(crate) async fn open(place: Place<'_>, spec: SandboxSpec) -> Result<DockerSandbox> {
     let engine = &place.slot.engine;
     let body = container_body(place, &spec, engine.facts());
-    let plan = placement::plan(spec.entries, waiter::executable(engine.facts().machine))?;
+    let plan = placement::plan(spec.entries, waiter::executable(engine.facts().machine, place.session.lease().end()))?;
     let container = Container::create(engine, &container_name(place.session.id(), Role::Agent), body).await?;
     let (attachment, ()) = tokio::try_join!(container.attach(false), place_all(&container, plan))?;
     container.start().await?;
     let container = Arc::new(container);
-    Ok(DockerSandbox { processes: Processes::of(container.clone()), container, _attachment: Mutex::new(attachment) })
+    let renewal = AbortOnDropHandle::new(tokio::spawn(renew(attachment, place.session.lease())));
+    Ok(DockerSandbox { processes: Processes::of(container.clone()), container, _renewal: renewal })
+}
+
+/// Keeps process 1 waiting: a byte is a sign of life.
+async fn renew(mut attachment: AttachContainerResults, lease: Lease) {
+    let mut renewals = tokio::time::interval(lease.renewal());
+    renewals.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        renewals.tick().await;
+        // One that cannot be renewed ends; whoever uses it notices.
+        if attachment.input.write_all(&[0]).await.is_err() || attachment.input.flush().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
 }
 
 /// Uploads everything in one go.

@@ -19,6 +19,7 @@ use super::labels::{LOCKS, ROLE, Role, SESSION, SLOT, container_name, labels};
 use super::pack::SidecarImage;
 use super::sandbox;
 use crate::backend::session::Session;
+use redroom_sidecar::Lease;
 use redroom_sidecar::namespace::OWN;
 
 use crate::backend::{OpenSlot, Sandbox, SandboxSpec, Slot, SlotSpec};
@@ -102,6 +103,7 @@ fn container_body(image: String, session: &Session, spec: &SlotSpec) -> Containe
         attach_stdin: Some(true),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
+        env: Some(vec![format!("{}={}", Lease::VARIABLE, spec.lease.to_variable())]),
         labels: Some(labels([
             (SESSION, &spec.session),
             (LOCKS, session.locks()),

@@ -3,6 +3,8 @@
 //! Three channels: harness and keeper (a slot's life), harness and helper (a sandbox's making), harness and first process (its
 //! life). The latter two are one socket, spoken to by one of them after the other.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::layout::Step;
@@ -15,7 +17,11 @@ pub(super) enum ToKeeper {
     Open {
         /// Whether it may do so without a user namespace.
         privileged: bool,
+        /// How long it goes on without a word.
+        silence: Duration,
     },
+    /// Nothing but a sign of life.
+    Renew,
     /// Starts a sandbox's helper; its socket comes along.
     Sandbox,
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redroom_sidecar::Listeners;
+use redroom_sidecar::{Lease, Listeners};
 use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::timeout;
@@ -32,7 +32,7 @@ const LAST_WORDS: usize = 16 * 1024;
 
 /// A live slot.
 pub(super) struct JailSlot {
-    keeper: Channel,
+    keeper: Arc<Channel>,
     spec: SlotSpec,
     resident: Resident,
     programs: Arc<Programs>,
@@ -71,7 +71,7 @@ pub(super) async fn open(
     if let Some(stderr) = keeper.stderr.take() {
         tasks.spawn(session.tasks.track_future(listen(stderr, words.clone())));
     }
-    let sockets = match timeout(PATIENCE, open_network(&channel, resident)).await {
+    let sockets = match timeout(PATIENCE, open_network(&channel, resident, spec.lease)).await {
         Ok(Ok(sockets)) => sockets,
         Ok(Err(error)) => return Err(with_words(error, &words)),
         Err(_) => return Err(with_words(cannot("open a slot", &io::ErrorKind::TimedOut.into()), &words)),
@@ -82,6 +82,8 @@ pub(super) async fn open(
     serve(spec.number, listeners, far, words.clone(), ending.clone())
         .map_err(|error| cannot("start a slot's sidecar", &error))?;
     tasks.spawn(session.tasks.track_future(keep(keeper, ending.clone())));
+    let channel = Arc::new(channel);
+    tasks.spawn(session.tasks.track_future(renew(channel.clone(), spec.lease, ending.clone())));
     tasks.close();
     let slot = JailSlot { keeper: channel, spec, resident, programs, words, ending, tasks };
     Ok(OpenSlot { slot: Box::new(slot), link: Box::new(near) })
@@ -129,14 +131,17 @@ fn start_keeper() -> io::Result<(Child, Channel)> {
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
+        // What stops this process from a terminal does not stop the one that ends the slot when its lease is over.
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
     Ok((keeper, Channel::new(ours)?))
 }
 
-async fn open_network(keeper: &Channel, resident: Resident) -> Result<Vec<OwnedFd>> {
+async fn open_network(keeper: &Channel, resident: Resident, lease: Lease) -> Result<Vec<OwnedFd>> {
     let failed = |error: io::Error| cannot("reach a slot's keeper", &error);
-    keeper.send(&ToKeeper::Open { privileged: resident.is_privileged() }, &[]).await.map_err(failed)?;
+    let open = ToKeeper::Open { privileged: resident.is_privileged(), silence: lease.end() };
+    keeper.send(&open, &[]).await.map_err(failed)?;
     match keeper.receive().await.map_err(failed)? {
         Some((FromKeeper::Opened, sockets)) => Ok(sockets),
         Some((FromKeeper::Refused(refused), _)) => Err(explained(&refused, resident)),
@@ -174,6 +179,16 @@ async fn keep(mut keeper: Child, ending: CancellationToken) {
                 tracing::warn!(%error, "a slot's keeper could not be ended");
             }
         }
+    }
+}
+
+/// Tells the keeper that this process lives, as often as its lease says.
+async fn renew(keeper: Arc<Channel>, lease: Lease, ending: CancellationToken) {
+    let mut renewals = tokio::time::interval(lease.renewal());
+    renewals.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while ending.run_until_cancelled(renewals.tick()).await.is_some() {
+        // One that has no room for it has signs of life enough; one that is gone has ended the slot.
+        let _ = keeper.try_send(&ToKeeper::Renew);
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use redroom_sidecar::Listeners;
 use redroom_sidecar::namespace::{NamespaceError, make_every_address_local};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, ipproto, socket};
 use rustix::process::{WaitOptions, getegid, geteuid};
 
@@ -17,17 +20,24 @@ use crate::backend::AGENT_UID;
 /// In a new network the agent cannot have the sidecar's ports.
 const FIRST_FREE_PORT: (&str, &str) = ("/proc/sys/net/ipv4/ip_unprivileged_port_start", "1024");
 
-/// Serves the harness until it goes away.
+/// Serves the harness until it goes away, or is silent for too long.
 pub(super) fn live() -> io::Result<()> {
     // Whatever came along from the program that was started.
     close_from(3)?;
     let harness = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?;
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
+    let mut silence = None;
     loop {
+        if !speaks(harness.as_fd(), silence)? {
+            // A harness that is stopped: what lives in this network is killed by the kernel when its keeper ends.
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         let Some((message, fds)) = receive(harness.as_fd())? else { return Ok(()) };
         match message {
-            ToKeeper::Open { privileged } => match open(&Linux, privileged) {
+            ToKeeper::Renew => {}
+            ToKeeper::Open { privileged, silence: longest } => match open(&Linux, privileged) {
                 Ok(sockets) => {
+                    silence = Some(longest);
                     let sockets: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
                     send(harness.as_fd(), &FromKeeper::Opened, &sockets)?;
                 }
@@ -46,6 +56,18 @@ pub(super) fn live() -> io::Result<()> {
         }
         // Helpers of sandboxes that are gone.
         while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+    }
+}
+
+/// Whether the harness says something, or goes away, within this time.
+fn speaks(harness: BorrowedFd<'_>, silence: Option<Duration>) -> io::Result<bool> {
+    let silence =
+        silence.map(|time| Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() });
+    loop {
+        match poll(&mut [PollFd::new(&harness, PollFlags::IN)], silence.as_ref()) {
+            Err(Errno::INTR) => {}
+            ready => return Ok(ready? > 0),
+        }
     }
 }
 
@@ -91,8 +113,6 @@ fn network_refused(error: NamespaceError) -> Refused {
 
 #[cfg(test)]
 mod tests {
-    use rustix::io::Errno;
-
     use super::super::fake::Fake;
     use super::*;
 

@@ -73,7 +73,7 @@ pub(super) fn sweep_after(youth: Duration, hierarchies: &Hierarchies, life: impl
                 // The kernel keeps what has a process in it.
                 Life::Unknown if fs::remove_dir(&folder).is_err() => continue,
                 Life::Unknown => Ok(()),
-                Life::Dead => Group { version: place.version, folder, pids: false }.remove(),
+                Life::Dead | Life::Hangs => Group { version: place.version, folder, pids: false }.remove(),
             };
             match removed {
                 Ok(()) if swept.contains(&name) => {}
