@@ -52,6 +52,24 @@ pub(crate) async fn choose(choice: BackendChoice) -> Result<Arc<dyn Backend>> {
     }
 }
 
+/// Sweeps every backend that there is here, whether it could run anything or not.
+pub(crate) async fn sweep_all() -> Result<Swept> {
+    let engine = async { docker::Docker::connect(Path::new("/proc/self/exe"), "a sweep").await?.sweep().await }.await;
+    #[cfg(target_os = "linux")]
+    {
+        let jail = jail::Jail::unproved("a sweep")?.sweep().await?;
+        match engine {
+            Ok(swept) => Ok(Swept { groups: jail.groups, ..swept }),
+            Err(error) if error.code() == "docker_unavailable" => {
+                Ok(Swept { left: vec![error.detail().to_owned()], ..jail })
+            }
+            Err(error) => Err(error),
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    engine
+}
+
 async fn docker(why: &str) -> Result<Arc<dyn Backend>> {
     needs_init("sidecar_unavailable", "a slot's sidecar is")?;
     // Also there after the file has been built anew under the running program.
@@ -104,6 +122,11 @@ pub trait Backend: Send + Sync {
     /// Removes what dead sessions left behind; live ones are left alone.
     async fn sweep(&self) -> Result<Swept>;
 
+    /// Whether what runs the sandboxes is still there: an error `by` the backend where it is not. Takes seconds at most.
+    async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Removes whatever of this session is still there: the last thing that a session does.
     async fn end_session(&self, session: &str) -> Result<()>;
 
@@ -122,11 +145,6 @@ pub type Progress<'a> = &'a (dyn Fn(&str) + Send + Sync);
 pub struct BackendFacts {
     /// `docker` or `jail`, with its version: `docker 28.5.2`.
     pub name: String,
-    /// Whether what runs the sandboxes is still there: an error `by` the backend where it is not. Takes seconds at most.
-    async fn check(&self) -> Result<()> {
-        Ok(())
-    }
-
     /// Whether the sandbox isolates. redroom runs nothing without.
     pub isolated: bool,
     /// Why this one: `asked for`, `an engine answers`.
@@ -170,6 +188,8 @@ pub struct SlotSpec {
     pub session: String,
     /// The slot's number on this machine.
     pub number: u32,
+    /// How long everything of the session goes on without a sign of life from this process.
+    pub lease: Lease,
 }
 
 /// A slot, and the byte stream to its sidecar.
@@ -188,8 +208,6 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 #[async_trait]
 pub trait Slot: Send + Sync {
     /// Places files, starts a sandbox in the slot's namespace, and returns when commands can be run in it. A slot holds one
-    /// How long everything of the session goes on without a sign of life from this process.
-    pub lease: Lease,
     /// sandbox at a time.
     async fn open_sandbox(&self, spec: SandboxSpec) -> Result<Box<dyn Sandbox>>;
 
@@ -417,8 +435,14 @@ pub enum CollectedKind {
 pub struct Swept {
     /// Containers, by name.
     pub containers: Vec<String>,
+    /// Networks of other versions, by name.
+    pub networks: Vec<String>,
+    /// Volumes of other versions, by name.
+    pub volumes: Vec<String>,
     /// Images, by name.
     pub images: Vec<String>,
     /// Control groups of jails, by name.
     pub groups: Vec<String>,
+    /// What could not be looked at or removed, and why: a line each. The next sweep tries again.
+    pub left: Vec<String>,
 }

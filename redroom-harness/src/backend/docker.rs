@@ -5,7 +5,9 @@
 //!
 //! The only user of the Docker client library. Nothing here knows what is in a page, a secret or a model's answer.
 
+mod address;
 mod collect;
+mod connection;
 mod container;
 mod elf;
 mod engine;
@@ -15,6 +17,7 @@ mod known;
 mod labels;
 mod pack;
 mod placement;
+mod prune;
 mod sandbox;
 mod slot;
 mod sweep;
@@ -23,7 +26,6 @@ mod upload;
 mod waiter;
 
 use std::collections::HashMap;
-use std::env;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -33,7 +35,7 @@ use bollard::models::ContainerCreateBody;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use self::container::Container;
-use self::engine::{Engine, status};
+use self::engine::{Engine, Whereabouts, status};
 use self::image::Images;
 use self::known::Known;
 use self::labels::{LOCKS, ROLE, Role, container_name, labels};
@@ -69,7 +71,7 @@ pub struct Docker {
 type BaseFiles = HashMap<(Base, String), Option<Vec<u8>>>;
 
 impl Docker {
-    /// Connects to the engine that `DOCKER_HOST` names, else to the usual socket. `executable` is the running one: the one that
+    /// Connects to the engine that `DOCKER_HOST` or the Docker context names, else to the usual socket. `executable` is the running one: the one that
     /// knows [`SIDECAR_ARGUMENT`]; `why` says why this backend was chosen.
     ///
     /// # Errors
@@ -81,8 +83,9 @@ impl Docker {
             return Err(Error::redroom("runtime_unsuitable", detail));
         }
         let folder = RunFolder::open()?;
-        let known = Known::of(&folder, &env::var("DOCKER_HOST").unwrap_or_default());
-        let engine = Engine::connect(&known).await?;
+        let whereabouts = Whereabouts::find(&folder)?;
+        let engine = Engine::connect(&whereabouts).await?;
+        let known = whereabouts.known;
         Ok(Docker {
             engine,
             why: why.into(),
@@ -158,6 +161,10 @@ impl Backend for Docker {
         self.known.put(SWEPT, "");
         self.locks.tidy();
         Ok(swept)
+    }
+
+    async fn check(&self) -> Result<()> {
+        self.engine.check().await
     }
 
     async fn end_session(&self, session: &str) -> Result<()> {

@@ -80,7 +80,7 @@ impl Jail {
         made.map(|()| jail)
     }
 
-    fn unproved(why: impl Into<String>) -> Result<Self> {
+    pub(super) fn unproved(why: impl Into<String>) -> Result<Self> {
         if Handle::current().runtime_flavor() != RuntimeFlavor::MultiThread {
             let detail = "redroom needs a multi-thread runtime: write #[tokio::test(flavor = \"multi_thread\")]";
             return Err(Error::redroom("runtime_unsuitable", detail));

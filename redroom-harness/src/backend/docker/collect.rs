@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes};
 use futures_util::{Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio::task::{block_in_place, spawn_blocking};
-use tokio::time::timeout;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::engine::{Engine, failed, status};
@@ -27,8 +27,9 @@ const ENTRIES_LIMIT: u64 = 1_000_000;
 const DEEPEST: usize = 4095 - 256 - ENGINE_PREFIX;
 /// Where the engine sees the container's root: `/var/lib/docker/overlay2/…/merged` and the like.
 const ENGINE_PREFIX: usize = 256;
-/// When an engine that sends nothing is given up.
+/// When an engine that sends nothing is given up, and one that sends on and on.
 const SILENCE: Duration = Duration::from_secs(60);
+const AT_MOST: Duration = Duration::from_secs(10 * 60);
 const CHUNKS_AHEAD: usize = 16;
 /// The engine's words for a path with a file where a folder would have to be, and for links without an end, before and after the path.
 const LEADS_NOWHERE: [&str; 2] = [": not a directory", "too many links in "];
@@ -178,15 +179,17 @@ impl Download {
     async fn open(engine: &Engine, container: &str, path: &str) -> Result<Option<Self>> {
         let options = DownloadFromContainerOptionsBuilder::new().path(path).build();
         let mut stream = Box::pin(engine.docker.download_from_container(container, Some(options)));
-        let first = match next(&mut stream).await {
+        let deadline = Instant::now() + AT_MOST;
+        let first = match next(engine, deadline, &mut stream).await {
             Some(Ok(chunk)) => chunk,
             Some(Err(error)) if status(&error) == Some(404) => return Ok(None),
             Some(Err(error)) => return Err(error),
             None => Bytes::new(),
         };
         let (sender, chunks) = mpsc::channel(CHUNKS_AHEAD);
+        let engine = engine.clone();
         let pump = async move {
-            while let Some(chunk) = next(&mut stream).await {
+            while let Some(chunk) = next(&engine, deadline, &mut stream).await {
                 let last = chunk.is_err();
                 if sender.send(chunk).await.is_err() || last {
                     return;
@@ -208,13 +211,14 @@ impl Download {
 }
 
 async fn next(
+    engine: &Engine,
+    deadline: Instant,
     stream: &mut (impl Stream<Item = Result<Bytes, bollard::errors::Error>> + Unpin),
 ) -> Option<Result<Bytes>> {
     const WHAT: &str = "take files out of a sandbox";
-    match timeout(SILENCE, stream.next()).await {
-        Ok(chunk) => chunk.map(|chunk| chunk.map_err(|error| failed(WHAT, error))),
-        Err(_) => Some(Err(failed(WHAT, bollard::errors::Error::RequestTimeoutError))),
-    }
+    let patience = SILENCE.min(deadline.saturating_duration_since(Instant::now()));
+    let chunk = async { stream.next().await.transpose().map_err(|error| failed(WHAT, error)) };
+    engine.within(patience, WHAT, chunk).await.transpose()
 }
 
 impl Read for Download {

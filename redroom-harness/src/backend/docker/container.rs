@@ -26,8 +26,8 @@ impl Container {
     /// In a task of its own: a caller that is given up meanwhile would leave a container that nobody knows of.
     pub(crate) async fn create(engine: &Engine, name: &str, body: ContainerCreateBody) -> Result<Self> {
         let options = CreateContainerOptionsBuilder::new().name(name).build();
-        let engine = engine.clone();
-        let making = tokio::spawn(async move {
+        let (engine, tasks) = (engine.clone(), engine.tasks.clone());
+        let making = tasks.spawn(async move {
             let making = engine.docker.create_container(Some(options), body);
             let id = engine.call("make a container", making).await?.id;
             Ok(Container { engine, id, removed: AtomicBool::new(false) })
@@ -97,11 +97,13 @@ impl Drop for Container {
         }
         if let Ok(runtime) = Handle::try_current() {
             let (engine, id) = (self.engine.clone(), std::mem::take(&mut self.id));
-            runtime.spawn(async move {
+            let tasks = engine.tasks.clone();
+            let removal = async move {
                 if let Err(error) = remove(&engine, &id).await {
                     tracing::warn!(%error, container = id, "a container was left for the next sweep");
                 }
-            });
+            };
+            tasks.spawn_on(removal, &runtime);
         }
     }
 }

@@ -17,7 +17,7 @@ use futures_util::{Stream, StreamExt};
 use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
-use super::engine::{BUILD_DEADLINE, Engine, failed, unless, within};
+use super::engine::{Engine, failed, unless};
 use super::known::{Known, digest};
 use super::labels::LABEL;
 use super::upload::{self, Access};
@@ -120,7 +120,7 @@ impl Images<'_> {
             }
             outcome
         };
-        let built = within(BUILD_DEADLINE, "build an image", follow).await;
+        let built = self.engine.within(self.engine.patience().build, "build an image", follow).await;
         // The client library may report a broken answer after a finished build: what counts is whether the image is there.
         if self.exists(name).await? {
             return Ok(());

@@ -8,28 +8,24 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bollard::models::ImageSummary;
-use bollard::query_parameters::{CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder};
+use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures_util::StreamExt;
 use redroom_sidecar::wire;
 use tokio::sync::Mutex;
 
 use super::SIDECAR_ARGUMENT;
 use super::elf::{Elf, Machine};
-use super::engine::{CALL_DEADLINE, Engine, failed, unless, within};
+use super::engine::{Engine, failed, unless};
 use super::known::{Known, digest};
-use super::labels::{LABEL, label_filter};
+use super::labels::LABEL;
+use super::prune::prune;
 use super::upload::{self, Access};
 use crate::error::{By, Error, Result};
 
-const REPOSITORY: &str = "redroom-sidecar";
+pub(crate) const REPOSITORY: &str = "redroom-sidecar";
 const PROGRAM: &str = "/sidecar";
 const LIBRARIES: &str = "/lib";
-/// How long an image of another build is kept, and how many at most.
-const KEEP_FOR: Duration = Duration::from_secs(24 * 60 * 60);
-const KEEP_MOST: usize = 8;
 
 /// Makes the sidecar's image, once.
 pub(crate) struct SidecarImage {
@@ -67,7 +63,7 @@ impl SidecarImage {
         let look =
             unless(&[404], engine.call("look for the sidecar's image", engine.docker.inspect_image(&name)).await);
         if look?.is_none() {
-            within(CALL_DEADLINE, "import the sidecar's image", import(engine, pack)).await?;
+            engine.within(engine.patience().call, "import the sidecar's image", import(engine, pack)).await?;
             prune(engine, Some(&name)).await?;
         }
         self.known.put(&question, &name);
@@ -184,45 +180,6 @@ async fn import(engine: &Engine, pack: Pack) -> Result<()> {
     }
 }
 
-/// Removes images of other builds that no container uses, and says which.
-pub(crate) async fn prune(engine: &Engine, current: Option<&str>) -> Result<Vec<String>> {
-    let options = ListImagesOptionsBuilder::new().filters(&label_filter()).build();
-    let images = engine.call("list the sidecar's images", engine.docker.list_images(Some(options))).await?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut removed = Vec::new();
-    for (name, image) in old(images, current, now) {
-        let options = RemoveImageOptionsBuilder::new().build();
-        let removal = engine.call("remove an old image", engine.docker.remove_image(&image, Some(options), None)).await;
-        // 404: another process was faster. 409: a container uses it.
-        if unless(&[404, 409], removal)?.is_some() {
-            removed.push(name);
-        }
-    }
-    Ok(removed)
-}
-
-/// Names of those images of ours that are too old or too many, each with what to remove it by.
-fn old(images: Vec<ImageSummary>, current: Option<&str>, now: Duration) -> Vec<(String, String)> {
-    let mut ours: Vec<_> = images
-        .into_iter()
-        .filter_map(|image| {
-            let tag = image.repo_tags.iter().find(|tag| !tag.starts_with("<none>")).cloned();
-            match tag {
-                Some(tag) if !tag.starts_with(&format!("{REPOSITORY}:")) || Some(&tag[..]) == current => None,
-                Some(tag) => Some((image.created, Some(tag.clone()), tag)),
-                None => Some((image.created, None, image.id)),
-            }
-        })
-        .collect();
-    ours.sort_by_key(|(created, ..)| std::cmp::Reverse(*created));
-    let since = i64::try_from(now.saturating_sub(KEEP_FOR).as_secs()).unwrap_or(i64::MAX);
-    ours.into_iter()
-        .enumerate()
-        .filter(|(rank, (created, ..))| *rank >= KEEP_MOST || *created < since)
-        .map(|(_, (_, tag, id))| (tag.unwrap_or_else(|| id.clone()), id))
-        .collect()
-}
-
 fn unavailable(why: impl Into<String>) -> Error {
     Error::new(By::Sidecar, "sidecar_unavailable", why)
 }
@@ -264,29 +221,5 @@ mod tests {
         assert_eq!(executable_mapping(line), Some("/usr/lib/my libs/libc.so.6"));
         assert_eq!(executable_mapping("7f00-7f10 r--p 00000000 fe:00 1234     /usr/lib/locale-archive"), None);
         assert_eq!(executable_mapping("7ff0-7ff1 r-xp 00000000 00:00 0        [vdso]"), None);
-    }
-
-    #[test]
-    fn images_too_old_or_too_many_go_and_those_of_others_stay() {
-        let hour = 3600;
-        let now = 1000 * hour;
-        let image = |tag: &str, hours: i64| ImageSummary {
-            id: format!("sha256:{tag}"),
-            repo_tags: if tag.is_empty() { Vec::new() } else { vec![tag.to_owned()] },
-            created: now - hours * hour,
-            ..Default::default()
-        };
-        let mut images: Vec<_> = (1..=10).map(|hours| image(&format!("redroom-sidecar:{hours}"), hours)).collect();
-        images.extend([
-            image("redroom-sidecar:mine", 900),
-            image("redroom-sidecar:old", 30),
-            image("", 40),
-            image("redroom-agent:x", 90),
-        ]);
-        let names: Vec<String> = old(images, Some("redroom-sidecar:mine"), Duration::from_secs(now as u64))
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
-        assert_eq!(names, ["redroom-sidecar:9", "redroom-sidecar:10", "redroom-sidecar:old", "sha256:"]);
     }
 }
