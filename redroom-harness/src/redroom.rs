@@ -1,5 +1,8 @@
 //! A session: one backend, `parallel` slots, and the runs in them.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +11,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redroom_sidecar::Authority;
 use redroom_sidecar::wire::{CertificateAuthority, Hit};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
+use tokio::time::timeout;
 
 use crate::agent::Agent;
 use crate::backend::{Backend, Base, Swept};
@@ -17,12 +21,18 @@ use crate::evidence::held;
 use crate::options::RunOptions;
 use crate::run::{Live, Run, SYSTEM_BUNDLE};
 use crate::run_folder::RunFolder;
-use crate::settings::{BackendChoice, Settings};
+use crate::settings::Settings;
 use crate::slot::{Pool, SlotLocks};
 use crate::suite::Suite;
 
 /// The most hits that fit no run which are kept.
 const MAX_UNATTRIBUTED: usize = 1_000;
+
+/// How long the end of a session waits for what is being made, for its runs to finish, and for the removal of the rest. Each of them
+/// has deadlines of its own round every call; these are for what nobody has thought of.
+const MAKING_DEADLINE: Duration = Duration::from_secs(3 * 60);
+const RUNS_DEADLINE: Duration = Duration::from_secs(30 * 60);
+const REMOVAL_DEADLINE: Duration = Duration::from_secs(5 * 60);
 
 /// How long a process that is about to end waits for what is being made, so that it can be removed.
 const MAKING_PATIENCE: Duration = Duration::from_millis(2500);
@@ -45,7 +55,8 @@ pub(crate) struct Session {
     versions: Mutex<HashMap<String, Arc<OnceCell<String>>>>,
     unattributed: Arc<Mutex<Vec<Hit>>>,
     live: Mutex<Vec<Arc<Live>>>,
-    stopped: OnceCell<()>,
+    stopping: Mutex<bool>,
+    stopped: watch::Sender<bool>,
 }
 
 /// Takes a line of progress.
@@ -75,13 +86,21 @@ impl Redroom {
 
     pub(crate) async fn with_settings(settings: Settings, progress: Notice) -> Result<Self> {
         held::hold(&settings.held());
-        let id = uuid::Uuid::new_v4().to_string();
         let locks = SlotLocks::of(RunFolder::open()?);
         let backend = crate::backend::choose(settings.backend).await?;
         let swept = backend.sweep_if_due().await?;
         if !swept.containers.is_empty() {
             tracing::info!(containers = ?swept.containers, "removed what dead sessions had left behind");
         }
+        if !swept.left.is_empty() {
+            tracing::warn!(left = ?swept.left, "what dead sessions left behind could not be removed whole");
+        }
+        Self::over(backend, locks, settings, progress)
+    }
+
+    /// A session of a backend that is ready.
+    fn over(backend: Arc<dyn Backend>, locks: SlotLocks, settings: Settings, progress: Notice) -> Result<Self> {
+        let id = uuid::Uuid::new_v4().to_string();
         let authority = Authority::generate().map_err(|error| {
             Error::redroom("authority_failed", format!("cannot make the fake internet's certificates: {error}"))
         })?;
@@ -92,6 +111,7 @@ impl Redroom {
             id.clone(),
             locks,
             settings.parallel,
+            settings.lease,
             Arc::new(move |hit| {
                 let mut hits = sink.lock().unwrap_or_else(PoisonError::into_inner);
                 if hits.len() < MAX_UNATTRIBUTED {
@@ -111,9 +131,9 @@ impl Redroom {
             bases: Mutex::default(),
             versions: Mutex::default(),
             unattributed,
-            settings.lease,
             live: Mutex::default(),
-            stopped: OnceCell::new(),
+            stopping: Mutex::default(),
+            stopped: watch::Sender::new(false),
         })))
     }
 
@@ -155,26 +175,48 @@ impl Redroom {
     }
 
     /// Ends every run that is still live, then removes everything that the session made. Idempotent, from any task: every
-    /// caller waits until it is done.
+    /// caller waits until it is done. It goes on to its end even where whoever called does not wait, and it has one: an engine that does
+    /// not answer any more is given up after minutes, and what is left there is swept at the next start.
     pub async fn stop(&self) {
-        let stop = async {
-            self.0.pool.shut().await;
-            let live = self.0.live().clone();
-            join_all(live.iter().map(|run| run.cut_short(crate::slot::stopped()))).await;
-            self.0.remove().await;
-        };
-        self.0.stopped.get_or_init(|| stop).await;
+        let mut stopped = self.0.stopped.subscribe();
+        let first = !std::mem::replace(&mut *self.0.stopping.lock().unwrap_or_else(PoisonError::into_inner), true);
+        if first {
+            let session = self.0.clone();
+            tokio::spawn(async move {
+                session.stop().await;
+                session.stopped.send_replace(true);
+            });
+        }
+        let longest = MAKING_DEADLINE + RUNS_DEADLINE + REMOVAL_DEADLINE + Duration::from_secs(1);
+        if timeout(longest, stopped.wait_for(|stopped| *stopped)).await.is_err() {
+            tracing::warn!("the task that ends the session is gone with its runtime; the next start will sweep it");
+        }
     }
 
     /// Removes everything at once, without collecting: for a process that is about to end.
     pub(crate) async fn abandon(&self) {
         // What hangs half made is left for the sweep.
-        let _ = tokio::time::timeout(MAKING_PATIENCE, self.0.pool.shut()).await;
+        let _ = timeout(MAKING_PATIENCE, self.0.pool.shut()).await;
         self.0.remove().await;
     }
 }
 
 impl Session {
+    async fn stop(&self) {
+        let late = |what| tracing::warn!(what, "the session ends without it; the next start will sweep what is left");
+        if timeout(MAKING_DEADLINE, self.pool.shut()).await.is_err() {
+            late("what is being made");
+        }
+        let live = self.live().clone();
+        let runs = join_all(live.iter().map(|run| run.cut_short(crate::slot::stopped())));
+        if timeout(RUNS_DEADLINE, runs).await.is_err() {
+            late("the end of its runs");
+        }
+        if timeout(REMOVAL_DEADLINE, self.remove()).await.is_err() {
+            late("the removal");
+        }
+    }
+
     async fn remove(&self) {
         self.pool.close().await;
         if let Err(error) = self.backend.end_session(&self.id).await {
@@ -217,14 +259,29 @@ impl Session {
     }
 }
 
-/// Removes what dead sessions of redroom left behind, on whichever backend answers; live ones are left alone. Every session
-/// does this at its start.
+/// Removes what dead sessions of redroom left behind, in the engine and in this machine's control groups; live ones are left alone, and
+/// so is everything of other programs: what counts are labels, never names. Every session does this at its start, so that it is only
+/// needed to tidy up without one. Can be called by any program, also by one that does not call [`init`](crate::init), on a multi-thread
+/// runtime.
+///
+/// A session counts as dead when its process is gone, or has hung for longer than its [lease](Suite::lease). Of sessions of
+/// other users and machines on the same engine it is known only whether their slots still run.
+///
+/// ```no_run
+/// # use redroom_harness as redroom;
+/// # async fn tidy() -> redroom::Result<()> {
+/// let swept = redroom::sweep().await?;
+/// println!("removed {:?}; still there: {:?}", swept.containers, swept.left);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 ///
-/// As [`Redroom::start`].
+/// An engine that does not answer is told in [`Swept::left`] where the jail's leftovers could be looked at; elsewhere it is the error:
+/// `docker_unavailable`. `run_folder_unusable` and `runtime_unsuitable` as for a session.
 pub async fn sweep() -> Result<Swept> {
-    crate::backend::choose(BackendChoice::Auto).await?.sweep().await
+    crate::backend::sweep_all().await
 }
 
 type Cells<T> = Mutex<HashMap<String, Arc<OnceCell<T>>>>;

@@ -68,6 +68,12 @@ impl Settings {
         Self::join(environment, suite, file)
     }
 
+    /// What code and environment say, without a file.
+    #[cfg(test)]
+    pub(crate) fn of(environment: Environment, suite: Suite) -> Result<Self> {
+        Self::join(environment, suite, ConfigFile::default())
+    }
+
     fn join(environment: Environment, suite: Suite, file: ConfigFile) -> Result<Self> {
         let parallel = in_range(environment.parallel.or(suite.parallel).or(file.parallel).unwrap_or(4))?;
         let backend = environment.backend.clone().or(suite.backend).or(file.backend.clone());
@@ -93,13 +99,13 @@ impl Settings {
                 BackendChoice::Auto if environment.requires("docker") => BackendChoice::Docker,
                 choice => choice,
             },
+            lease: suite.lease.map_or_else(|| Ok(Lease::default()), lease)?,
             ignored_without_backend: suite.ignored_without_backend,
             client: Client::new()?,
             environment,
         })
     }
 
-            lease: suite.lease.map_or_else(|| Ok(Lease::default()), lease)?,
     /// One run's options over the suite's settings.
     pub(crate) fn plan(&self, options: RunOptions) -> Result<Plan> {
         let agent = options.agent.clone().unwrap_or_else(|| self.agent.clone());
@@ -132,12 +138,6 @@ impl Settings {
     }
 }
 
-fn in_range(parallel: u32) -> Result<u32> {
-    match parallel {
-        1..=MAX_PARALLEL => Ok(parallel),
-        _ => Err(Error::redroom(
-            "invalid_parallel",
-            format!("parallel = {parallel}: give a number from 1 to {MAX_PARALLEL}"),
 fn lease(length: Duration) -> Result<Lease> {
     Lease::new(length).ok_or_else(|| {
         let detail = format!("lease = {length:?}: give {:?} at least and a day at most", Lease::SHORTEST);
@@ -145,6 +145,12 @@ fn lease(length: Duration) -> Result<Lease> {
     })
 }
 
+fn in_range(parallel: u32) -> Result<u32> {
+    match parallel {
+        1..=MAX_PARALLEL => Ok(parallel),
+        _ => Err(Error::redroom(
+            "invalid_parallel",
+            format!("parallel = {parallel}: give a number from 1 to {MAX_PARALLEL}"),
         )),
     }
 }
@@ -205,12 +211,6 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_is_stronger_than_code_and_code_than_the_file() {
-        let file = ConfigFile { parallel: Some(3), catch_all: Some(true), ..ConfigFile::default() };
-        let environment = Environment { parallel: Some(7), ..Environment::default() };
-        let settings = Settings::join(environment, Suite::new().parallel(5), file.clone()).unwrap();
-        assert_eq!((settings.parallel, settings.catch_all), (7, true));
-    #[test]
     fn a_lease_outside_its_range_is_refused() {
         for length in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(24 * 3600 + 1)] {
             let joined = Settings::join(Environment::default(), Suite::new().lease(length), ConfigFile::default());
@@ -220,6 +220,12 @@ mod tests {
         assert_eq!(joined.lease, Lease::default());
     }
 
+    #[test]
+    fn the_environment_is_stronger_than_code_and_code_than_the_file() {
+        let file = ConfigFile { parallel: Some(3), catch_all: Some(true), ..ConfigFile::default() };
+        let environment = Environment { parallel: Some(7), ..Environment::default() };
+        let settings = Settings::join(environment, Suite::new().parallel(5), file.clone()).unwrap();
+        assert_eq!((settings.parallel, settings.catch_all), (7, true));
         let settings = Settings::join(Environment::default(), Suite::new().catch_all(false), file).unwrap();
         assert_eq!((settings.parallel, settings.catch_all), (3, false));
     }

@@ -17,6 +17,18 @@ use crate::evidence::{
 /// takes time: hundreds of full sockets, on a machine that is busy otherwise.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long collecting and removing may take. Both have deadlines round every call; these are for what nobody has thought of.
+const COLLECT_DEADLINE: Duration = Duration::from_secs(20 * 60);
+const REMOVE_DEADLINE: Duration = Duration::from_secs(3 * 60);
+
+/// The result of a part of a run's end, or an error past its deadline.
+async fn within<T>(deadline: Duration, what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(deadline, work).await.unwrap_or_else(|_| {
+        let detail = format!("{what} took longer than {} s and was given up", deadline.as_secs());
+        Err(Error::backend("finish_timeout", detail))
+    })
+}
+
 impl Live {
     pub(super) async fn finish(self: &Arc<Self>) -> Result<Arc<RunResult>> {
         let mut finished = self.finished.subscribe();
@@ -38,7 +50,7 @@ impl Live {
         let _busy = self.busy.lock().await;
         drop(self.watchdog.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take());
         let collected = self.collect().await;
-        let removed = self.sandbox.remove().await;
+        let removed = within(REMOVE_DEADLINE, "removing the sandbox", self.sandbox.remove()).await;
         if let Err(error) = &removed {
             self.journal.error(error.clone());
         }
@@ -53,10 +65,11 @@ impl Live {
         let baseline = Baseline::new(&self.placed, secrets);
         let collector = Collector::new(baseline, &self.roots, secrets.clone());
         let mut gathered = Gathered::new(collector, self.agent.clone(), self.id.clone());
-        let collected = match self.sandbox.freeze().await {
-            Ok(()) => self.sandbox.collect(&self.roots, &mut gathered).await,
-            Err(error) => Err(error),
+        let collecting = async {
+            self.sandbox.freeze().await?;
+            self.sandbox.collect(&self.roots, &mut gathered).await
         };
+        let collected = within(COLLECT_DEADLINE, "collecting what the agent left", collecting).await;
         if let Err(error) = collected {
             // What was not shown has not been deleted.
             for root in &self.roots {
@@ -87,7 +100,11 @@ impl Live {
             Err(error) if self.stopping.borrow().is_some() => tracing::debug!(%error, "no drain"),
             Err(error) => self.journal.error(error.clone()),
         }
-        self.session.pool.release(lease, removed && drained.is_ok()).await;
+        let reusable = removed && drained.is_ok();
+        let leaving = async { Ok(self.session.pool.release(lease, reusable).await) };
+        if let Err(error) = within(REMOVE_DEADLINE, "closing the slot", leaving).await {
+            self.journal.error(error);
+        }
     }
 
     fn result(&self, gathered: Gathered) -> RunResult {
