@@ -97,12 +97,7 @@ impl Limiter {
     /// # Errors
     ///
     /// `invalid_group_name`. That no control group can be made is no error: see [`best_effort`](Self::best_effort).
-    pub(crate) fn prepare(limits: &SandboxLimits, session: &str, name: &str) -> Result<Self> {
-        Self::prepare_in(&Hierarchies::of_this_process(), limits, session, name)
-    }
-
-    /// The same where the hierarchies are known.
-    pub(crate) fn prepare_in(
+    pub(crate) fn prepare(
         hierarchies: &Hierarchies,
         limits: &SandboxLimits,
         session: &str,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -17,11 +17,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::channel::{self, Channel};
+use super::held::Holder;
 use super::inside::ARGUMENT;
+use super::making::Helper;
 use super::protocol::{FromKeeper, ToKeeper};
 use super::sandbox::{self, Resident};
 use super::{Programs, explained};
-use crate::backend::{OpenSlot, Sandbox, SandboxSpec, Slot, SlotSpec};
+use crate::backend::{OpenSlot, Sandbox, SandboxSpec, Slot};
 use crate::error::{By, Error, Result, chain};
 
 /// How long a keeper may take to make its network.
@@ -33,8 +35,8 @@ const LAST_WORDS: usize = 16 * 1024;
 /// A live slot.
 pub(super) struct JailSlot {
     keeper: Channel,
-    spec: SlotSpec,
     resident: Resident,
+    holder: Holder,
     programs: Arc<Programs>,
     words: Words,
     ending: CancellationToken,
@@ -55,13 +57,19 @@ impl SessionSlots {
         self.tasks.close();
         self.tasks.wait().await;
     }
+
+    /// What has to be done before the session has ended.
+    pub(super) fn tasks(&self) -> &TaskTracker {
+        &self.tasks
+    }
 }
 
 /// Opens a slot.
 pub(super) async fn open(
-    spec: SlotSpec,
+    number: u32,
     resident: Resident,
     programs: Arc<Programs>,
+    holder: Holder,
     session: &SessionSlots,
 ) -> Result<OpenSlot> {
     let words = Words::default();
@@ -79,11 +87,11 @@ pub(super) async fn open(
     let listeners = Listeners::from_sockets(sockets)
         .map_err(|error| Error::backend("slot_failed", format!("a slot's sockets cannot be used: {error}")))?;
     let (near, far) = duplex(LINK_ROOM);
-    serve(spec.number, listeners, far, words.clone(), ending.clone())
+    serve(number, listeners, far, words.clone(), ending.clone())
         .map_err(|error| cannot("start a slot's sidecar", &error))?;
     tasks.spawn(session.tasks.track_future(keep(keeper, ending.clone())));
     tasks.close();
-    let slot = JailSlot { keeper: channel, spec, resident, programs, words, ending, tasks };
+    let slot = JailSlot { keeper: channel, resident, holder, programs, words, ending, tasks };
     Ok(OpenSlot { slot: Box::new(slot), link: Box::new(near) })
 }
 
@@ -91,14 +99,12 @@ pub(super) async fn open(
 impl Slot for JailSlot {
     async fn open_sandbox(&self, spec: SandboxSpec) -> Result<Box<dyn Sandbox>> {
         let program = self.programs.of(&spec.base);
-        let (ours, theirs) = channel::pair().map_err(|error| cannot("start a sandbox", &error))?;
-        let asked = self.keeper.send(&ToKeeper::Sandbox, &[theirs.as_fd()]).await;
-        drop(theirs);
-        asked.map_err(|error| with_words(cannot("reach a slot's keeper", &error), &self.words))?;
-        match sandbox::open(self.resident, &self.spec.session, ours, &program, spec).await {
-            Ok(sandbox) => Ok(Box::new(sandbox)),
-            Err(error) => Err(with_words(error, &self.words)),
-        }
+        let opened = async {
+            let helper = Helper::start(&self.keeper, self.resident, &self.holder, &spec.limits).await?;
+            sandbox::open(helper, &program, spec).await
+        };
+        let sandbox = opened.await.map_err(|error| with_words(error, &self.words))?;
+        Ok(Box::new(sandbox))
     }
 
     fn last_words(&self) -> String {

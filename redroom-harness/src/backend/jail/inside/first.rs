@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use super::super::channel::{from_memory, receive, send};
 use super::super::protocol::{Command, FromSandbox, Spec, ToSandbox};
 use super::super::sys::{Fork, Kernel as _, Linux, Refused, Step, fork, reset_signals, signals_of_children};
-use super::helper::code;
+use super::helper::{code, tell};
 use super::{build, lockdown};
 
 /// Does all of it; the process ends with it.
@@ -29,6 +29,7 @@ pub(super) fn live(socket: BorrowedFd<'_>, spec: Spec) -> ! {
 /// Makes the sandbox; `false` if it is not wanted any more.
 fn make(socket: BorrowedFd<'_>, spec: &Spec) -> Result<bool, Refused> {
     Linux.die_with_parent().step("death signal")?;
+    tell(socket, &FromSandbox::First)?;
     let staging = build::stage(&Linux, spec)?;
     send(socket, &FromSandbox::Built, &[staging.own.as_fd(), staging.fixed.as_fd()]).step("report")?;
     match receive(socket).step("go")? {
