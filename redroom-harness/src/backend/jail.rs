@@ -6,6 +6,7 @@
 //!
 //! Nothing here knows what is in a page, a secret or a model's answer.
 
+mod ahead;
 mod channel;
 mod exec;
 mod held;
@@ -138,7 +139,7 @@ impl Backend for Jail {
         let session = self.session(&spec.session)?;
         let resident = Resident::of_slot(spec.number, self.privileged);
         let holder = Holder::new(&spec.session, self.hierarchies.clone(), session.tasks().clone());
-        slot::open(spec.number, resident, self.programs.clone(), holder, &session).await
+        slot::open(spec.number, resident, self.programs.clone(), holder, session).await
     }
 
     /// Nothing of a jail outlives the process that made it but its control groups.

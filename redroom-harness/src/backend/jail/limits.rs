@@ -188,6 +188,11 @@ impl Limiter {
         Ok(())
     }
 
+    /// Whether there is any group at all: joining one takes the kernel's time.
+    pub(crate) fn has_groups(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
     /// What each process of the sandbox is to be limited to, beside the groups.
     pub(crate) fn rlimits(&self) -> Rlimits {
         Rlimits::new(&self.limits, self.holds(Controller::Memory), self.holds(Controller::Pids))

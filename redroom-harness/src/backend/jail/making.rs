@@ -34,6 +34,7 @@ pub(super) struct Helper {
     words: Words,
     process: Process,
     pid: Pid,
+    limits: SandboxLimits,
     held: Held,
 }
 
@@ -71,14 +72,19 @@ impl Helper {
             let process = Process::new(process).map_err(making)?;
             let pid = Pid::from_raw(pid).ok_or_else(out_of_order)?;
             held.admit(pid).await?;
-            Ok(Helper { words, process, pid, held })
+            Ok(Helper { words, process, pid, limits: limits.clone(), held })
         })
         .await
     }
 
+    /// Whether it is there still, and held to these limits.
+    pub(super) fn fits(&self, limits: &SandboxLimits) -> bool {
+        self.limits == *limits && !self.process.has_ended()
+    }
+
     /// Makes the sandbox.
     pub(super) async fn make(self, program: &[ProgramFile], spec: SandboxSpec) -> Result<Made> {
-        let Helper { words, process: helper, pid, held } = self;
+        let Helper { words, process: helper, pid, held, .. } = self;
         match in_time(words.make(program, spec, &held)).await {
             Ok((first, trees, landlock)) => {
                 let processes = Processes { helper, first };

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -38,6 +39,12 @@ impl Process {
             Ok(Err(error)) => Err(cannot("wait for the end of a sandbox", &error)),
             Err(_) => Err(cannot("end a sandbox", &io::ErrorKind::TimedOut.into())),
         }
+    }
+
+    /// Whether it is there no more.
+    pub(super) fn has_ended(&self) -> bool {
+        let mut watched = [PollFd::new(self.0.get_ref(), PollFlags::IN)];
+        poll(&mut watched, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     /// One that has ended cannot be killed again.

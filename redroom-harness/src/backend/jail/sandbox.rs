@@ -162,6 +162,11 @@ impl Sandbox for JailSandbox {
 }
 
 impl JailSandbox {
+    /// Whether it took the kernel's time to put it under its limits.
+    pub(super) fn is_in_groups(&self) -> bool {
+        self.held.has_groups()
+    }
+
     fn trees(&self) -> Option<Trees> {
         self.trees.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -16,10 +16,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::ahead::Helpers;
 use super::channel::{self, Channel};
 use super::held::Holder;
 use super::inside::ARGUMENT;
-use super::making::Helper;
 use super::protocol::{FromKeeper, ToKeeper};
 use super::sandbox::{self, Resident};
 use super::{Programs, explained};
@@ -34,13 +34,12 @@ const LAST_WORDS: usize = 16 * 1024;
 
 /// A live slot.
 pub(super) struct JailSlot {
-    keeper: Channel,
-    resident: Resident,
-    holder: Holder,
+    helpers: Arc<Helpers>,
     programs: Arc<Programs>,
     words: Words,
     ending: CancellationToken,
     tasks: TaskTracker,
+    session: SessionSlots,
 }
 
 /// The slots of one session, so that they can be ended together.
@@ -70,7 +69,7 @@ pub(super) async fn open(
     resident: Resident,
     programs: Arc<Programs>,
     holder: Holder,
-    session: &SessionSlots,
+    session: SessionSlots,
 ) -> Result<OpenSlot> {
     let words = Words::default();
     let (mut keeper, channel) = start_keeper().map_err(|error| cannot("start a slot's keeper", &error))?;
@@ -89,9 +88,10 @@ pub(super) async fn open(
     let (near, far) = duplex(LINK_ROOM);
     serve(number, listeners, far, words.clone(), ending.clone())
         .map_err(|error| cannot("start a slot's sidecar", &error))?;
-    tasks.spawn(session.tasks.track_future(keep(keeper, ending.clone())));
+    let helpers = Helpers::new(channel, resident, holder, ending.clone());
+    tasks.spawn(session.tasks.track_future(keep(keeper, helpers.clone(), ending.clone())));
     tasks.close();
-    let slot = JailSlot { keeper: channel, resident, holder, programs, words, ending, tasks };
+    let slot = JailSlot { helpers, programs, words, ending, tasks, session };
     Ok(OpenSlot { slot: Box::new(slot), link: Box::new(near) })
 }
 
@@ -99,11 +99,14 @@ pub(super) async fn open(
 impl Slot for JailSlot {
     async fn open_sandbox(&self, spec: SandboxSpec) -> Result<Box<dyn Sandbox>> {
         let program = self.programs.of(&spec.base);
-        let opened = async {
-            let helper = Helper::start(&self.keeper, self.resident, &self.holder, &spec.limits).await?;
-            sandbox::open(helper, &program, spec).await
-        };
+        let limits = spec.limits.clone();
+        let opened = async { sandbox::open(self.helpers.take(&limits).await?, &program, spec).await };
         let sandbox = opened.await.map_err(|error| with_words(error, &self.words))?;
+        if sandbox.is_in_groups() {
+            let helpers = self.helpers.clone();
+            let ahead = async move { helpers.prepare(limits).await };
+            self.tasks.spawn(self.session.tasks.track_future(ahead));
+        }
         Ok(Box::new(sandbox))
     }
 
@@ -171,7 +174,7 @@ fn serve(
 }
 
 /// Lives as long as the keeper, and ends it with the slot, or the slot with it.
-async fn keep(mut keeper: Child, ending: CancellationToken) {
+async fn keep(mut keeper: Child, helpers: Arc<Helpers>, ending: CancellationToken) {
     tokio::select! {
         // The network is still there, but nobody can move in any more.
         _ = keeper.wait() => ending.cancel(),
@@ -181,6 +184,7 @@ async fn keep(mut keeper: Child, ending: CancellationToken) {
             }
         }
     }
+    helpers.dismiss().await;
 }
 
 async fn listen(mut stderr: ChildStderr, words: Words) {
