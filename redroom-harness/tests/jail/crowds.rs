@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
-use redroom_harness::backend::Backend as _;
+use redroom_harness::backend::{Backend as _, Exec};
 
 use crate::Body;
 use crate::fixture::{Fixture, Place, ensure, eventually, ran, said, same, shell};
@@ -36,7 +36,7 @@ const MOST: f64 = 1.5;
 
 async fn start_and_end(place: &Place) -> Result<(), Failed> {
     let sandbox = place.sandbox(Vec::new()).await?;
-    let (end, _) = ran(&*sandbox, shell("true")).await?;
+    let (end, _) = ran(&*sandbox, Exec { argv: vec!["true".to_owned()], ..shell("") }).await?;
     same(end.exit_code, Some(0), "its exit code")?;
     Ok(sandbox.remove().await?)
 }

@@ -19,13 +19,13 @@ pub(super) struct Holder {
     removals: TaskTracker,
 }
 
-/// What holds a sandbox. Dropped, its groups are removed by and by, and the end of the session waits for that.
+/// What holds a sandbox. It lets go when it is dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     limiter: Arc<Limiter>,
     removals: TaskTracker,
     runtime: Handle,
-    is_closed: AtomicBool,
+    is_let_go: AtomicBool,
 }
 
 impl Holder {
@@ -39,8 +39,8 @@ impl Holder {
         let name = uuid::Uuid::new_v4().to_string();
         blocking(move || {
             let limiter = Limiter::prepare(&holder.hierarchies, &limits, &holder.session, &name)?;
-            let is_closed = AtomicBool::new(false);
-            Ok(Held { limiter: Arc::new(limiter), removals: holder.removals, runtime, is_closed })
+            let is_let_go = AtomicBool::new(false);
+            Ok(Held { limiter: Arc::new(limiter), removals: holder.removals, runtime, is_let_go })
         })
         .await
     }
@@ -53,12 +53,18 @@ impl Held {
         blocking(move || limiter.admit(pid)).await
     }
 
-    /// Removes the groups, and whatever is in them. Idempotent.
-    pub(super) async fn close(&self) -> Result<()> {
+    /// Has the groups removed, with whatever is still in them: nobody waits for that but the session's end.
+    pub(super) fn let_go(&self) {
+        if !self.limiter.has_groups() || self.is_let_go.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let limiter = self.limiter.clone();
-        blocking(move || limiter.close()).await?;
-        self.is_closed.store(true, Ordering::Relaxed);
-        Ok(())
+        let close = move || {
+            if let Err(error) = limiter.close() {
+                tracing::warn!(%error, "the next start will sweep it");
+            }
+        };
+        self.removals.spawn_blocking_on(close, &self.runtime);
     }
 }
 
@@ -72,16 +78,7 @@ impl Deref for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.is_closed.load(Ordering::Relaxed) {
-            return;
-        }
-        let limiter = self.limiter.clone();
-        let close = move || {
-            if let Err(error) = limiter.close() {
-                tracing::warn!(%error, "the next start will sweep it");
-            }
-        };
-        self.removals.spawn_blocking_on(close, &self.runtime);
+        self.let_go();
     }
 }
 

@@ -87,7 +87,7 @@ impl Helper {
         let Helper { words, process: helper, pid, held, .. } = self;
         match in_time(words.make(program, spec, &held)).await {
             Ok((first, trees, landlock)) => {
-                let processes = Processes { helper, first };
+                let processes = Processes { _helper: helper, first };
                 Ok(Made { channel: words.channel, processes, trees, held, helper: pid, landlock })
             }
             Err(error) if held.memory_exceeded() => {

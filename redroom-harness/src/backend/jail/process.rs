@@ -62,7 +62,8 @@ impl Drop for Process {
 /// The processes of ours that a sandbox hangs on.
 #[derive(Debug)]
 pub(super) struct Processes {
-    pub(super) helper: Process,
+    /// Ends by itself after the first one.
+    pub(super) _helper: Process,
     pub(super) first: Process,
 }
 
@@ -70,12 +71,6 @@ impl Processes {
     /// Kills the first process and with it all others of the sandbox, and waits until they are gone.
     pub(super) async fn end_first(&self) -> Result<()> {
         self.first.end().await
-    }
-
-    /// Ends the helper, too.
-    pub(super) async fn end(&self) -> Result<()> {
-        self.end_first().await?;
-        self.helper.end().await
     }
 }
 

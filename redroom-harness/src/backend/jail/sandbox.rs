@@ -148,13 +148,14 @@ impl Sandbox for JailSandbox {
     }
 
     async fn remove(&self) -> Result<()> {
-        if let Err(error) = self.processes.end().await {
+        if let Err(error) = self.processes.end_first().await {
             // A control group reaches what does not end.
             if !self.held.kill_all() {
                 return Err(error);
             }
         }
-        self.held.close().await?;
+        // The helper ends now, by itself.
+        self.held.let_go();
         // The memory that they are made of is free when the last descriptor is closed.
         drop(self.trees.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())

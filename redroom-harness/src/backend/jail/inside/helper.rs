@@ -9,11 +9,12 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, getpid, pidfd_op
 use super::super::channel::{from_memory, receive, send};
 use super::super::protocol::{FromSandbox, Spec, ToSandbox};
 use super::super::sys::{Fork, Kernel, Linux, Namespaces, Refused, Step, fork};
+use super::filter::Filters;
 use super::first;
 
 /// Does all of it, and ends the process.
-pub(super) fn live(socket: OwnedFd) -> ! {
-    let lived = serve(socket.as_fd());
+pub(super) fn live(socket: OwnedFd, filters: &seccompiler::Result<Filters>) -> ! {
+    let lived = serve(socket.as_fd(), filters);
     let code = match lived {
         Ok(()) => 0,
         Err(refused) => {
@@ -25,7 +26,8 @@ pub(super) fn live(socket: OwnedFd) -> ! {
     std::process::exit(code)
 }
 
-fn serve(socket: BorrowedFd<'_>) -> Result<(), Refused> {
+fn serve(socket: BorrowedFd<'_>, filters: &seccompiler::Result<Filters>) -> Result<(), Refused> {
+    let filters = filters.as_ref().map_err(|error| Refused::new("seccomp", error))?;
     Linux.die_with_parent().step("death signal")?;
     tell(socket, &FromSandbox::Helper { pid: getpid().as_raw_nonzero().get() })?;
     let message = receive(socket).step("spec")?;
@@ -34,7 +36,7 @@ fn serve(socket: BorrowedFd<'_>) -> Result<(), Refused> {
     let spec: Spec = from_memory(file).step("spec")?;
     Linux.unshare(Namespaces::Sandbox).step("unshare sandbox")?;
     match fork().step("fork")? {
-        Fork::Child => first::live(socket, spec),
+        Fork::Child => first::live(socket, &spec, filters),
         Fork::Parent(first) => {
             let status = wait_for(first).step("wait")?;
             send(socket, &FromSandbox::Ended(status), &[]).step("report")
