@@ -6,11 +6,15 @@
 //!
 //! Nothing here knows what is in a page, a secret or a model's answer.
 
+mod ahead;
 mod channel;
 mod exec;
+mod held;
 mod inside;
 mod layout;
 mod limits;
+mod making;
+mod process;
 mod protocol;
 mod refusal;
 mod sandbox;
@@ -32,6 +36,7 @@ use tokio::task::spawn_blocking;
 
 pub(crate) use inside::live_if_asked;
 
+use self::held::Holder;
 use self::layout::Machine;
 use self::limits::Hierarchies;
 use self::refusal::{StepFailure, ThisSystem};
@@ -54,6 +59,7 @@ pub struct Jail {
     why: String,
     privileged: bool,
     programs: Arc<Programs>,
+    hierarchies: Arc<Hierarchies>,
     locks: SessionLocks,
     sessions: Mutex<HashMap<String, (Session, SessionSlots)>>,
 }
@@ -90,6 +96,7 @@ impl Jail {
             why: why.into(),
             privileged: is_privileged(),
             programs: Arc::default(),
+            hierarchies: Arc::new(Hierarchies::of_this_process()),
             locks: SessionLocks::open(&RunFolder::open()?)?,
             sessions: Mutex::default(),
         })
@@ -134,13 +141,14 @@ impl Backend for Jail {
     async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot> {
         let session = self.session(&spec)?;
         let resident = Resident::of_slot(spec.number, self.privileged);
-        slot::open(spec, resident, self.programs.clone(), &session).await
+        let holder = Holder::new(&spec.session, self.hierarchies.clone(), session.tasks().clone());
+        slot::open(spec, resident, self.programs.clone(), holder, session).await
     }
 
     /// Nothing of a jail outlives the process that made it but its control groups.
     async fn sweep(&self) -> Result<Swept> {
         let locks = self.locks.clone();
-        let hierarchies = Hierarchies::of_this_process();
+        let hierarchies = self.hierarchies.clone();
         let sweep = spawn_blocking(move || limits::sweep(&hierarchies, |session| locks.life(session)));
         let groups = sweep.await.map_err(|error| Error::backend("sweep_failed", error.to_string()))?;
         self.locks.tidy();

@@ -3,17 +3,17 @@
 //! bubblewrap installed.
 
 use std::io::Read as _;
-use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
-use redroom_harness::backend::Backend as _;
+use redroom_harness::backend::{Backend as _, Exec};
 
 use crate::Body;
 use crate::fixture::{Fixture, Place, ensure, eventually, ran, said, same, shell};
+use crate::holdings::Holdings;
 
 pub(crate) const ALONE_ARGUMENT: &str = "__trial-alone";
 
@@ -26,7 +26,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
 /// Asked for with `--ignored`: a figure needs a machine that does nothing else.
 pub(crate) const MEASUREMENTS: &[(&str, Body)] = &[("a_start_costs_at_most_half_more_than_bubblewraps", cost)];
 
-const STARTS: u32 = 120;
+const STARTS: u32 = 300;
 const AT_ONCE: u32 = 64;
 const RUNS: u32 = 200;
 /// What the first runs make once and keep: the runtime's threads, the slot, what a library opens when it is first used.
@@ -36,7 +36,7 @@ const MOST: f64 = 1.5;
 
 async fn start_and_end(place: &Place) -> Result<(), Failed> {
     let sandbox = place.sandbox(Vec::new()).await?;
-    let (end, _) = ran(&*sandbox, shell("true")).await?;
+    let (end, _) = ran(&*sandbox, Exec { argv: vec!["true".to_owned()], ..shell("") }).await?;
     same(end.exit_code, Some(0), "its exit code")?;
     Ok(sandbox.remove().await?)
 }
@@ -140,67 +140,6 @@ fn grow(fixture: &Fixture) -> Result<(), Failed> {
         fixture.jail.end_session(&fixture.session).await?;
         grown
     })
-}
-
-/// What a process has that could grow.
-#[derive(Debug)]
-struct Holdings {
-    descriptors: usize,
-    threads: usize,
-    processes: usize,
-    groups: usize,
-    mounts: usize,
-    temporary: usize,
-}
-
-impl Holdings {
-    fn now(session: &str) -> Self {
-        let names = |folder: &str| std::fs::read_dir(folder).map_or(0, Iterator::count);
-        let lines = |file: &str| std::fs::read_to_string(file).map_or(0, |text| text.lines().count());
-        Holdings {
-            descriptors: names("/proc/self/fd"),
-            threads: names("/proc/self/task"),
-            processes: kin(),
-            groups: groups(session),
-            mounts: lines("/proc/self/mountinfo"),
-            temporary: own(&std::env::temp_dir()),
-        }
-    }
-
-    fn are_within(&self, before: &Holdings) -> bool {
-        // The runtime starts a thread for what blocks, and ends it when it was idle for a while.
-        let some = before.threads + 4;
-        self.descriptors <= before.descriptors
-            && self.threads <= some
-            && self.processes <= before.processes
-            && self.groups <= before.groups
-            && self.mounts <= before.mounts
-            && self.temporary <= before.temporary
-    }
-}
-
-/// Processes of this executable and their children, the dead among them: a keeper, and at most one that it has not waited for.
-fn kin() -> usize {
-    let own = std::process::id().to_string();
-    let children = |of: &str| {
-        let tasks = std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
-        let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-        lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect::<Vec<_>>()
-    };
-    let keepers = children(&own);
-    keepers.len() + keepers.iter().map(|keeper| children(keeper).len()).sum::<usize>()
-}
-
-/// Control groups of the session, at the top of their hierarchies or where this process is.
-fn groups(session: &str) -> usize {
-    let tops = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path());
-    let names = tops.chain(["/sys/fs/cgroup".into()]).filter_map(|top| std::fs::read_dir(top).ok()).flatten().flatten();
-    names.filter(|entry| entry.file_name().to_string_lossy().contains(session)).count()
-}
-
-fn own(folder: &Path) -> usize {
-    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    names.filter(|entry| entry.file_name().to_string_lossy().starts_with("redroom")).count()
 }
 
 /// A jail's start and end against those of the leanest sandbox there is, one after the other, in turns.

@@ -6,7 +6,9 @@ mod sandboxes;
 
 mod commands;
 mod crowds;
+mod deaths;
 mod fixture;
+mod holdings;
 mod lifetime;
 mod places;
 mod refused;
@@ -28,8 +30,11 @@ fn main() -> ExitCode {
     if env::args().nth(1).as_deref() == Some(crowds::ALONE_ARGUMENT) {
         return crowds::alone();
     }
-    let groups: [&[(&str, Body)]; 5] =
-        [places::TRIALS, commands::TRIALS, refused::TRIALS, lifetime::TRIALS, crowds::TRIALS];
+    if env::args().nth(1).as_deref() == Some(deaths::KILLED_ARGUMENT) {
+        return deaths::killed();
+    }
+    let groups: [&[(&str, Body)]; 6] =
+        [places::TRIALS, commands::TRIALS, refused::TRIALS, lifetime::TRIALS, deaths::TRIALS, crowds::TRIALS];
     let trials = groups.into_iter().flatten().map(trial);
     let measurements = crowds::MEASUREMENTS.iter().map(|one| trial(one).with_ignored_flag(true));
     libtest_mimic::run(&Arguments::from_args(), trials.chain(measurements).collect()).exit_code()

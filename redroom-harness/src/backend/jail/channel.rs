@@ -73,9 +73,8 @@ fn receive_with<T: DeserializeOwned>(
     let mut ancillary = RecvAncillaryBuffer::new(&mut room);
     let received = loop {
         match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            // The other end was closed with something of ours unread.
-            Err(Errno::CONNRESET) => return Ok(None),
+            // The other end was closed with something of ours unread; that is said once, before what it said itself.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
             received => break received?,
         }
     };
@@ -141,6 +140,11 @@ fn send_at_once(socket: &OwnedFd, message: &impl Serialize, fds: &[BorrowedFd<'_
     send_with(socket.as_fd(), message, fds, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
 }
 
+/// Whether a message could not be sent because nobody is there any more.
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::NotConnected)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +159,16 @@ mod tests {
         assert_eq!(from_memory::<String>(fds.remove(0)).unwrap().len(), 40_000);
         drop(here);
         assert!(receive::<String>(there.as_fd()).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_was_said_before_the_end_is_heard_whatever_was_left_unread() {
+        let (here, there) = pair().unwrap();
+        send(here.as_fd(), &"unread", &[]).unwrap();
+        send(there.as_fd(), &"last words", &[]).unwrap();
+        drop(there);
+        assert_eq!(receive::<String>(here.as_fd()).unwrap().unwrap().0, "last words");
+        assert!(receive::<String>(here.as_fd()).unwrap().is_none());
     }
 
     #[test]

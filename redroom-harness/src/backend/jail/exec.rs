@@ -18,9 +18,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::channel::{Channel, in_memory};
+use super::channel::{Channel, in_memory, is_gone};
+use super::process::Processes;
 use super::protocol::{Command, FromSandbox, ToSandbox};
-use super::sandbox::Processes;
 use crate::backend::{Ended, Exec, ExecEnd, Sink, Stream};
 use crate::error::{Error, Result};
 
@@ -326,8 +326,4 @@ fn joined(common: &[(String, String)], own: Vec<(String, String)>) -> Vec<(Strin
     env.retain(|(name, _)| own.iter().all(|(given, _)| given != name));
     env.extend(own);
     env
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::NotConnected)
 }

@@ -97,12 +97,7 @@ impl Limiter {
     /// # Errors
     ///
     /// `invalid_group_name`. That no control group can be made is no error: see [`best_effort`](Self::best_effort).
-    pub(crate) fn prepare(limits: &SandboxLimits, session: &str, name: &str) -> Result<Self> {
-        Self::prepare_in(&Hierarchies::of_this_process(), limits, session, name)
-    }
-
-    /// The same where the hierarchies are known.
-    pub(crate) fn prepare_in(
+    pub(crate) fn prepare(
         hierarchies: &Hierarchies,
         limits: &SandboxLimits,
         session: &str,
@@ -191,6 +186,11 @@ impl Limiter {
             sched_setaffinity(Some(pid), &set).map_err(|errno| failed(format!("processors {on:?}: {errno}")))?;
         }
         Ok(())
+    }
+
+    /// Whether there is any group at all: joining one takes the kernel's time.
+    pub(crate) fn has_groups(&self) -> bool {
+        !self.groups.is_empty()
     }
 
     /// What each process of the sandbox is to be limited to, beside the groups.

@@ -1,7 +1,8 @@
 //! What the harness and the helpers of a jail say to each other. Types only.
 //!
 //! Three channels: harness and keeper (a slot's life), harness and helper (a sandbox's making), harness and first process (its
-//! life). The latter two are one socket, spoken to by one of them after the other.
+//! life). The latter two are one socket: who speaks on it is the helper up to the fork, then the first process, which begins with who
+//! it is, then the helper again, once that has ended. So its end comes last, wherever it ended.
 
 use std::time::Duration;
 

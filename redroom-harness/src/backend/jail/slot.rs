@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -16,7 +16,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::ahead::Helpers;
 use super::channel::{self, Channel};
+use super::held::Holder;
 use super::inside::ARGUMENT;
 use super::protocol::{FromKeeper, ToKeeper};
 use super::sandbox::{self, Resident};
@@ -32,13 +34,12 @@ const LAST_WORDS: usize = 16 * 1024;
 
 /// A live slot.
 pub(super) struct JailSlot {
-    keeper: Arc<Channel>,
-    spec: SlotSpec,
-    resident: Resident,
+    helpers: Arc<Helpers>,
     programs: Arc<Programs>,
     words: Words,
     ending: CancellationToken,
     tasks: TaskTracker,
+    session: SessionSlots,
 }
 
 /// The slots of one session, so that they can be ended together.
@@ -55,6 +56,11 @@ impl SessionSlots {
         self.tasks.close();
         self.tasks.wait().await;
     }
+
+    /// What has to be done before the session has ended.
+    pub(super) fn tasks(&self) -> &TaskTracker {
+        &self.tasks
+    }
 }
 
 /// Opens a slot.
@@ -62,7 +68,8 @@ pub(super) async fn open(
     spec: SlotSpec,
     resident: Resident,
     programs: Arc<Programs>,
-    session: &SessionSlots,
+    holder: Holder,
+    session: SessionSlots,
 ) -> Result<OpenSlot> {
     let words = Words::default();
     let (mut keeper, channel) = start_keeper().map_err(|error| cannot("start a slot's keeper", &error))?;
@@ -81,11 +88,12 @@ pub(super) async fn open(
     let (near, far) = duplex(LINK_ROOM);
     serve(spec.number, listeners, far, words.clone(), ending.clone())
         .map_err(|error| cannot("start a slot's sidecar", &error))?;
-    tasks.spawn(session.tasks.track_future(keep(keeper, ending.clone())));
     let channel = Arc::new(channel);
     tasks.spawn(session.tasks.track_future(renew(channel.clone(), spec.lease, ending.clone())));
+    let helpers = Helpers::new(channel, resident, holder, ending.clone());
+    tasks.spawn(session.tasks.track_future(keep(keeper, helpers.clone(), ending.clone())));
     tasks.close();
-    let slot = JailSlot { keeper: channel, spec, resident, programs, words, ending, tasks };
+    let slot = JailSlot { helpers, programs, words, ending, tasks, session };
     Ok(OpenSlot { slot: Box::new(slot), link: Box::new(near) })
 }
 
@@ -93,14 +101,15 @@ pub(super) async fn open(
 impl Slot for JailSlot {
     async fn open_sandbox(&self, spec: SandboxSpec) -> Result<Box<dyn Sandbox>> {
         let program = self.programs.of(&spec.base);
-        let (ours, theirs) = channel::pair().map_err(|error| cannot("start a sandbox", &error))?;
-        let asked = self.keeper.send(&ToKeeper::Sandbox, &[theirs.as_fd()]).await;
-        drop(theirs);
-        asked.map_err(|error| with_words(cannot("reach a slot's keeper", &error), &self.words))?;
-        match sandbox::open(self.resident, &self.spec.session, ours, &program, spec).await {
-            Ok(sandbox) => Ok(Box::new(sandbox)),
-            Err(error) => Err(with_words(error, &self.words)),
+        let limits = spec.limits.clone();
+        let opened = async { sandbox::open(self.helpers.take(&limits).await?, &program, spec).await };
+        let sandbox = opened.await.map_err(|error| with_words(error, &self.words))?;
+        if sandbox.is_in_groups() {
+            let helpers = self.helpers.clone();
+            let ahead = async move { helpers.prepare(limits).await };
+            self.tasks.spawn(self.session.tasks.track_future(ahead));
         }
+        Ok(Box::new(sandbox))
     }
 
     fn last_words(&self) -> String {
@@ -170,7 +179,7 @@ fn serve(
 }
 
 /// Lives as long as the keeper, and ends it with the slot, or the slot with it.
-async fn keep(mut keeper: Child, ending: CancellationToken) {
+async fn keep(mut keeper: Child, helpers: Arc<Helpers>, ending: CancellationToken) {
     tokio::select! {
         // The network is still there, but nobody can move in any more.
         _ = keeper.wait() => ending.cancel(),
@@ -180,6 +189,7 @@ async fn keep(mut keeper: Child, ending: CancellationToken) {
             }
         }
     }
+    helpers.dismiss().await;
 }
 
 /// Tells the keeper that this process lives, as often as its lease says.

@@ -33,6 +33,8 @@ pub(super) trait Kernel {
     fn attach(&self, tree: &OwnedFd, at: &str) -> Result<(), Errno>;
     /// Takes rights away from what is mounted at `path`, and from that alone.
     fn restrict_mount(&self, path: &str, rights: Rights) -> Result<(), Errno>;
+    /// Whether there is anything at `path`.
+    fn exists(&self, path: &str) -> Result<bool, Errno>;
     /// Makes a folder.
     fn folder(&self, path: &str, mode: u32) -> Result<(), Errno>;
     /// Makes an empty file.

@@ -61,6 +61,12 @@ impl Kernel for Fake {
     fn restrict_mount(&self, path: &str, rights: Rights) -> Result<(), Errno> {
         self.asked(format!("restrict {path} {rights:?}"))
     }
+    fn exists(&self, path: &str) -> Result<bool, Errno> {
+        match self.asked(format!("exists {path}")) {
+            Err(Errno::NOENT) => Ok(false),
+            asked => asked.map(|()| true),
+        }
+    }
     fn folder(&self, path: &str, _: u32) -> Result<(), Errno> {
         self.asked(format!("folder {path}"))
     }

@@ -14,13 +14,19 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
 };
 
-/// Installs both filters, for this process and all that it starts. Needs `no_new_privs`.
-pub(super) fn apply() -> seccompiler::Result<()> {
-    // The refusals last: of two errors the kernel takes the younger filter's.
-    for program in [allowed()?, refused()?] {
-        seccompiler::apply_filter(&program)?;
+/// Both filters, ready to be installed: a slot's sandboxes all have the same.
+pub(super) struct Filters([BpfProgram; 2]);
+
+impl Filters {
+    pub(super) fn new() -> seccompiler::Result<Self> {
+        // The refusals last: of two errors the kernel takes the younger filter's.
+        Ok(Filters([allowed()?, refused()?]))
     }
-    Ok(())
+
+    /// Installs them, for this process and all that it starts. Needs `no_new_privs`.
+    pub(super) fn apply(&self) -> seccompiler::Result<()> {
+        self.0.iter().try_for_each(|program| seccompiler::apply_filter(program))
+    }
 }
 
 fn allowed() -> seccompiler::Result<BpfProgram> {

@@ -13,12 +13,13 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use super::super::channel::{from_memory, receive, send};
 use super::super::protocol::{Command, FromSandbox, Spec, ToSandbox};
 use super::super::sys::{Fork, Kernel as _, Linux, Refused, Step, fork, reset_signals, signals_of_children};
-use super::helper::code;
+use super::filter::Filters;
+use super::helper::{code, tell};
 use super::{build, lockdown};
 
 /// Does all of it; the process ends with it.
-pub(super) fn live(socket: BorrowedFd<'_>, spec: Spec) -> ! {
-    let lived = make(socket, &spec).and_then(|made| if made { Commands::new(socket)?.serve() } else { Ok(()) });
+pub(super) fn live(socket: BorrowedFd<'_>, spec: &Spec, filters: &Filters) -> ! {
+    let lived = make(socket, spec, filters).and_then(|made| if made { Commands::new(socket)?.serve() } else { Ok(()) });
     if let Err(refused) = &lived {
         // Where nobody listens any more, nobody wants to know.
         let _ = send(socket, &FromSandbox::Refused(refused.clone()), &[]);
@@ -27,8 +28,9 @@ pub(super) fn live(socket: BorrowedFd<'_>, spec: Spec) -> ! {
 }
 
 /// Makes the sandbox; `false` if it is not wanted any more.
-fn make(socket: BorrowedFd<'_>, spec: &Spec) -> Result<bool, Refused> {
+fn make(socket: BorrowedFd<'_>, spec: &Spec, filters: &Filters) -> Result<bool, Refused> {
     Linux.die_with_parent().step("death signal")?;
+    tell(socket, &FromSandbox::First)?;
     let staging = build::stage(&Linux, spec)?;
     send(socket, &FromSandbox::Built, &[staging.own.as_fd(), staging.fixed.as_fd()]).step("report")?;
     match receive(socket).step("go")? {
@@ -37,7 +39,7 @@ fn make(socket: BorrowedFd<'_>, spec: &Spec) -> Result<bool, Refused> {
     }
     build::finish(&Linux, spec, staging)?;
     let root = Linux.open_folder("/").step("open root")?;
-    let landlock = lockdown::lock(&Linux, spec)?;
+    let landlock = lockdown::lock(&Linux, spec, filters)?;
     send(socket, &FromSandbox::Ready(landlock), &[root.as_fd()]).step("report")?;
     Ok(true)
 }

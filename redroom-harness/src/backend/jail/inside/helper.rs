@@ -1,4 +1,5 @@
-//! A sandbox's helper: goes into new namespaces, starts the first process there, and tells how that ended.
+//! A sandbox's helper: goes into new namespaces, starts the first process there, and tells how that ended. What the first process
+//! is and does, it tells by itself.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,11 +9,12 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, getpid, pidfd_op
 use super::super::channel::{from_memory, receive, send};
 use super::super::protocol::{FromSandbox, Spec, ToSandbox};
 use super::super::sys::{Fork, Kernel, Linux, Namespaces, Refused, Step, fork};
+use super::filter::Filters;
 use super::first;
 
 /// Does all of it, and ends the process.
-pub(super) fn live(socket: OwnedFd) -> ! {
-    let lived = serve(socket.as_fd());
+pub(super) fn live(socket: OwnedFd, filters: &seccompiler::Result<Filters>) -> ! {
+    let lived = serve(socket.as_fd(), filters);
     let code = match lived {
         Ok(()) => 0,
         Err(refused) => {
@@ -24,27 +26,28 @@ pub(super) fn live(socket: OwnedFd) -> ! {
     std::process::exit(code)
 }
 
-fn serve(socket: BorrowedFd<'_>) -> Result<(), Refused> {
+fn serve(socket: BorrowedFd<'_>, filters: &seccompiler::Result<Filters>) -> Result<(), Refused> {
+    let filters = filters.as_ref().map_err(|error| Refused::new("seccomp", error))?;
     Linux.die_with_parent().step("death signal")?;
-    tell(socket, getpid(), |pid| FromSandbox::Helper { pid: pid.as_raw_nonzero().get() })?;
+    tell(socket, &FromSandbox::Helper { pid: getpid().as_raw_nonzero().get() })?;
     let message = receive(socket).step("spec")?;
     let Some((ToSandbox::Make, fds)) = message else { return Ok(()) };
     let file = fds.into_iter().next().ok_or_else(|| Refused::new("spec", "there is none"))?;
     let spec: Spec = from_memory(file).step("spec")?;
     Linux.unshare(Namespaces::Sandbox).step("unshare sandbox")?;
     match fork().step("fork")? {
-        Fork::Child => first::live(socket, spec),
+        Fork::Child => first::live(socket, &spec, filters),
         Fork::Parent(first) => {
-            tell(socket, first, |_| FromSandbox::First)?;
             let status = wait_for(first).step("wait")?;
             send(socket, &FromSandbox::Ended(status), &[]).step("report")
         }
     }
 }
 
-fn tell(socket: BorrowedFd<'_>, pid: Pid, message: impl FnOnce(Pid) -> FromSandbox) -> Result<(), Refused> {
-    let descriptor = pidfd_open(pid, PidfdFlags::empty()).step("pidfd_open")?;
-    send(socket, &message(pid), &[descriptor.as_fd()]).step("report")
+/// Says something, and shows who says it: a descriptor means the process itself, whatever its number is in which namespace.
+pub(super) fn tell(socket: BorrowedFd<'_>, message: &FromSandbox) -> Result<(), Refused> {
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).step("pidfd_open")?;
+    send(socket, message, &[own.as_fd()]).step("report")
 }
 
 fn wait_for(pid: Pid) -> io::Result<i32> {

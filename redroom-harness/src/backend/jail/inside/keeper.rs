@@ -1,5 +1,6 @@
 //! A slot's keeper: a network of its own, and nobody in it but the sandboxes that it starts one after the other.
 
+use std::cell::LazyCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use rustix::process::{WaitOptions, getegid, geteuid};
 use super::super::channel::{receive, send};
 use super::super::protocol::{FromKeeper, ToKeeper};
 use super::super::sys::{Fork, Kernel, Linux, Namespaces, Refused, Step, close_from, fork};
+use super::filter::Filters;
 use super::helper;
 use crate::backend::AGENT_UID;
 
@@ -27,6 +29,8 @@ pub(super) fn live() -> io::Result<()> {
     let harness = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?;
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
     let mut silence = None;
+    // Made once, for helpers are copies of this process.
+    let filters = LazyCell::new(Filters::new);
     loop {
         if !speaks(harness.as_fd(), silence)? {
             // A harness that is stopped: what lives in this network is killed by the kernel when its keeper ends.
@@ -45,10 +49,11 @@ pub(super) fn live() -> io::Result<()> {
             },
             ToKeeper::Sandbox => {
                 let socket = fds.into_iter().next().ok_or(io::ErrorKind::InvalidData)?;
+                LazyCell::force(&filters);
                 match fork()? {
                     Fork::Child => {
                         drop(harness);
-                        helper::live(socket);
+                        helper::live(socket, &filters);
                     }
                     Fork::Parent(_) => {}
                 }

@@ -8,13 +8,13 @@ use landlock::{
 use super::super::layout::Step as Piece;
 use super::super::protocol::{Landlock, Spec};
 use super::super::sys::{Kernel, Refused, Step};
-use super::filter;
+use super::filter::Filters;
 
 /// Newer ones refuse more; older kernels do what they can.
 const NEWEST: ABI = ABI::V6;
 
 /// Gives up everything. Tells how much of the second layer there is.
-pub(super) fn lock(kernel: &dyn Kernel, spec: &Spec) -> Result<Landlock, Refused> {
+pub(super) fn lock(kernel: &dyn Kernel, spec: &Spec, filters: &Filters) -> Result<Landlock, Refused> {
     for (resource, value) in &spec.limits {
         kernel.limit(*resource, *value).step("rlimit")?;
     }
@@ -28,7 +28,7 @@ pub(super) fn lock(kernel: &dyn Kernel, spec: &Spec) -> Result<Landlock, Refused
     kernel.close_to_others().step("dumpable")?;
     rustix::thread::set_no_new_privs(true).step("no_new_privs")?;
     let landlock = confine(&spec.steps).map_err(|error| Refused::new("landlock", error))?;
-    filter::apply().map_err(|error| Refused::new("seccomp", error))?;
+    filters.apply().map_err(|error| Refused::new("seccomp", error))?;
     Ok(landlock)
 }
 
@@ -67,7 +67,7 @@ mod tests {
     fn locked(what: &'static str, user: Option<u32>) -> (Fake, Refused) {
         let kernel = Fake::refusing(what, Errno::PERM);
         let spec = Spec { user, limits: vec![(7, 100)], room: 0, files: 0, steps: Vec::new() };
-        let refused = lock(&kernel, &spec).unwrap_err();
+        let refused = lock(&kernel, &spec, &Filters::new().unwrap()).unwrap_err();
         (kernel, refused)
     }
 

@@ -19,13 +19,17 @@ fn limits() -> SandboxLimits {
     SandboxLimits { cpus: 1.0, memory: 64 * MIB, pids: 20, file_size: 1 << 30, open_files: 512 }
 }
 
+fn here() -> Hierarchies {
+    Hierarchies::of_this_process()
+}
+
 fn session() -> String {
     Uuid::new_v4().to_string()
 }
 
 /// A limiter with groups for memory and processes; `None`, said aloud, where this process can make none.
 fn with_groups(limits: &SandboxLimits) -> Option<Limiter> {
-    let limiter = Limiter::prepare(limits, &session(), "test").unwrap();
+    let limiter = Limiter::prepare(&here(), limits, &session(), "test").unwrap();
     if limiter.bounds().is_none() {
         return Some(limiter);
     }
@@ -71,7 +75,7 @@ impl Drop for Waiting {
 
 #[test]
 fn without_control_groups_everything_is_said_to_be_a_best_effort() {
-    let limiter = Limiter::prepare_in(&Hierarchies::none(), &limits(), &session(), "slot-1").unwrap();
+    let limiter = Limiter::prepare(&Hierarchies::none(), &limits(), &session(), "slot-1").unwrap();
     let named: Vec<Limit> = limiter.best_effort().iter().map(|it| it.limit).collect();
     assert_eq!(named, [Limit::Memory, Limit::Pids, Limit::Cpus]);
     let text = limiter.best_effort()[0].to_string();
@@ -87,7 +91,7 @@ fn without_control_groups_everything_is_said_to_be_a_best_effort() {
 #[test]
 fn a_name_that_would_not_be_found_again_is_refused() {
     for (session, name) in [("session".to_owned(), "a"), (session(), ""), (session(), "../x")] {
-        let error = Limiter::prepare_in(&Hierarchies::none(), &limits(), &session, name).unwrap_err();
+        let error = Limiter::prepare(&Hierarchies::none(), &limits(), &session, name).unwrap_err();
         assert_eq!(error.code(), "invalid_group_name");
     }
 }
@@ -101,7 +105,7 @@ fn without_control_groups_a_sandbox_starts_on_as_many_processors_as_it_may_use()
         assert_eq!(own(all as f64 - 0.5, "a"), None);
         let first: HashSet<usize> = (0..32).map(|slot| own(1.0, &format!("slot-{slot}")).unwrap()[0]).collect();
         assert!(first.len() > 1, "not all sandboxes on one processor");
-        let limiter = Limiter::prepare_in(&Hierarchies::none(), &limits(), &session(), "slot-1").unwrap();
+        let limiter = Limiter::prepare(&Hierarchies::none(), &limits(), &session(), "slot-1").unwrap();
         let mut waiting = Waiting::new("nproc");
         limiter.admit(waiting.pid()).unwrap();
         waiting.go();
@@ -174,9 +178,9 @@ fn time_on_processors_is_shared_out() {
 #[test]
 fn a_sweep_takes_what_a_dead_session_left_and_nothing_else() {
     let Some(dead) = with_groups(&limits()) else { return };
-    let (live, alive) = (session(), Limiter::prepare(&limits(), &session(), "unused").unwrap());
+    let (live, alive) = (session(), Limiter::prepare(&here(), &limits(), &session(), "unused").unwrap());
     alive.close().unwrap();
-    let living = Limiter::prepare(&limits(), &live, "slot-1").unwrap();
+    let living = Limiter::prepare(&here(), &limits(), &live, "slot-1").unwrap();
     let foreign: HashSet<String> = names();
     let mut waiting = Waiting::new("sleep 1000");
     dead.admit(waiting.pid()).unwrap();
@@ -184,7 +188,7 @@ fn a_sweep_takes_what_a_dead_session_left_and_nothing_else() {
     let dead_name = dead.groups[0].group.folder().file_name().unwrap().to_str().unwrap().to_owned();
     // Other tests have groups, too.
     let life = |session: &str| if dead_name.contains(session) { Life::Dead } else { Life::Lives };
-    let swept = sweep(&Hierarchies::of_this_process(), life);
+    let swept = sweep(&here(), life);
     assert_eq!(swept, [dead_name.as_str()]);
     assert_eq!(waiting.0.wait().unwrap().signal(), Some(9), "what was left in it is killed");
     assert!(!names().contains(&dead_name));
@@ -200,16 +204,16 @@ fn a_sweep_leaves_what_may_be_another_folders_session_until_nothing_runs_in_it()
     waiting.go();
     let name = limiter.groups[0].group.folder().file_name().unwrap().to_str().unwrap().to_owned();
     let life = |session: &str| if name.contains(session) { Life::Unknown } else { Life::Lives };
-    assert!(sweep_after(Duration::ZERO, &Hierarchies::of_this_process(), life).is_empty());
+    assert!(sweep_after(Duration::ZERO, &here(), life).is_empty());
     assert!(waiting.0.try_wait().unwrap().is_none(), "it was killed");
     waiting.0.kill().unwrap();
     waiting.0.wait().unwrap();
-    assert!(sweep(&Hierarchies::of_this_process(), life).is_empty(), "it may just have been made");
-    assert_eq!(sweep_after(Duration::ZERO, &Hierarchies::of_this_process(), life), [name.as_str()]);
+    assert!(sweep(&here(), life).is_empty(), "it may just have been made");
+    assert_eq!(sweep_after(Duration::ZERO, &here(), life), [name.as_str()]);
 }
 
 fn names() -> HashSet<String> {
-    let folders = Hierarchies::of_this_process().places().map(|place| place.folder).collect::<Vec<_>>();
+    let folders = here().places().map(|place| place.folder).collect::<Vec<_>>();
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

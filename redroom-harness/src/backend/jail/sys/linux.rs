@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use rustix::fs::{CWD, Mode, OFlags, chmod, mkdir, open};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, chmod, mkdir, open};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, move_mount,
@@ -124,6 +124,14 @@ impl Kernel for Linux {
     fn restrict_mount(&self, path: &str, rights: Rights) -> Result<(), Errno> {
         let path = std::ffi::CString::new(path).map_err(|_| Errno::INVAL)?;
         restrict(libc::AT_FDCWD, &path, 0, rights)
+    }
+
+    fn exists(&self, path: &str) -> Result<bool, Errno> {
+        match accessat(CWD, path, Access::EXISTS, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(errno),
+        }
     }
 
     fn folder(&self, path: &str, mode: u32) -> Result<(), Errno> {

@@ -74,8 +74,16 @@ fn a_refusal_names_its_step() {
 
 #[test]
 fn what_this_kernel_does_not_have_is_no_refusal() {
-    assert!(built(&Fake::refusing("copy /tmp/root/proc/bus", Errno::NOENT)).is_ok());
-    assert!(built(&Fake::refusing("attach /tmp/root/proc/kcore", Errno::NOENT)).is_ok());
+    for (lacking, attached) in [
+        ("exists /tmp/root/proc/bus", "attach /tmp/root/proc/bus"),
+        ("exists /tmp/root/proc/kcore", "attach /tmp/root/proc/kcore"),
+    ] {
+        let kernel = Fake::refusing(lacking, Errno::NOENT);
+        built(&kernel).unwrap();
+        assert!(!kernel.asked.borrow().iter().any(|what| what == attached), "{lacking}");
+    }
     assert!(built(&Fake::refusing("copy /usr", Errno::NOENT)).is_ok(), "it went away since the plan was made");
-    assert!(built(&Fake::refusing("copy /tmp/root/proc/sys", Errno::PERM)).is_err());
+    for shut in ["exists /tmp/root/proc/sys", "copy /tmp/root/proc/sys", "attach /tmp/root/proc/kcore"] {
+        assert!(built(&Fake::refusing(shut, Errno::PERM)).is_err(), "{shut}");
+    }
 }
