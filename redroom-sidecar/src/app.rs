@@ -13,7 +13,7 @@ use crate::door::{self, Connection, Doors};
 use crate::link::Link;
 use crate::listen::Listeners;
 use crate::reports::Reports;
-use crate::slot::Slot;
+use crate::slot::{MODEL_REQUESTS, Slot};
 use crate::wire::frame::FrameError;
 use crate::wire::{Report, VERSION};
 use crate::{dns, hook, relay, session, web};
@@ -23,7 +23,6 @@ use crate::{dns, hook, relay, session, web};
 const WEB_PLACES: usize = 128;
 const OTHER_PLACES: usize = 128;
 const DNS_PLACES: usize = 64;
-const RELAY_PLACES: usize = 64;
 const HOOK_PLACES: usize = 64;
 
 /// Why a sidecar ended before the harness ended it.
@@ -70,7 +69,7 @@ where
     keepers.open(listeners.http.into_iter().chain(listeners.https), WEB_PLACES, web::serve);
     keepers.open(listeners.other_tcp, OTHER_PLACES, web::serve_other_port);
     keepers.open(listeners.dns_tcp, DNS_PLACES, dns::stream::serve);
-    keepers.open(listeners.relay, RELAY_PLACES, relay::serve);
+    keepers.open(listeners.relay, MODEL_REQUESTS, relay::serve);
     keepers.open(listeners.hook, HOOK_PLACES, hook::serve);
     for socket in listeners.dns_udp {
         let requests = keepers.doors.add();

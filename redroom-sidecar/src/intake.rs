@@ -3,8 +3,10 @@
 
 use std::net::IpAddr;
 
+use http::header::CONTENT_ENCODING;
+
 use crate::search::{Match, Scanner, Searched, SecretSet};
-use crate::wire::{Found, Hit, Part};
+use crate::wire::{Found, Hit, Octets, Part};
 
 /// How much of a body is kept.
 pub(crate) const KEPT: usize = 64 * 1024;
@@ -87,4 +89,12 @@ pub(crate) fn note_address(secrets: &mut Vec<Found>, set: &SecretSet, address: I
     if let IpAddr::V6(address) = address {
         note(secrets, Part::Host, &set.search(&address.octets()));
     }
+}
+
+/// Whether a body says of itself that it is in Brotli, which has no mark to be recognised by.
+pub(crate) fn is_brotli(headers: &[(String, Octets)]) -> bool {
+    let codings = headers.iter().filter(|(name, _)| name == CONTENT_ENCODING.as_str());
+    codings
+        .flat_map(|(_, value)| value.as_bytes().split(|&byte| byte == b','))
+        .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"br"))
 }

@@ -17,7 +17,7 @@ use crate::witness::{Pulse, Witness};
 /// A model may think for long, so that only a connection without a request may lie idle too long. An agent that has said
 /// all and closed its half has left: the model need not go on.
 const MANNER: Manner = Manner {
-    http2: false,
+    http2: true,
     half_close: false,
     head_patience: Duration::from_secs(15 * 60),
     silence: None,

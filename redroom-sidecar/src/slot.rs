@@ -13,6 +13,10 @@ use crate::tenant::Tenant;
 const REQUESTS: usize = 256;
 const OTHER_REQUESTS: usize = 64;
 
+/// How many model requests may be with the harness at once, however many a connection carries: as many as the relay has
+/// places, so that the link has room for the hook's beside them.
+pub(crate) const MODEL_REQUESTS: usize = 64;
+
 pub(crate) struct Slot {
     tenant: RwLock<Arc<Tenant>>,
     pub(crate) reports: Reports,
@@ -22,12 +26,20 @@ pub(crate) struct Slot {
     pub(crate) requests: Semaphore,
     /// The same for the fake web's answers on other ports: a flood there stops nobody here.
     pub(crate) other_requests: Semaphore,
+    pub(crate) model_requests: Semaphore,
 }
 
 impl Slot {
     pub(crate) fn new(reports: Reports, link: Link, stop: CancellationToken) -> Self {
-        let (requests, other_requests) = (Semaphore::new(REQUESTS), Semaphore::new(OTHER_REQUESTS));
-        Slot { tenant: RwLock::new(Arc::new(Tenant::nobody())), reports, link, stop, requests, other_requests }
+        Slot {
+            tenant: RwLock::new(Arc::new(Tenant::nobody())),
+            reports,
+            link,
+            stop,
+            requests: Semaphore::new(REQUESTS),
+            other_requests: Semaphore::new(OTHER_REQUESTS),
+            model_requests: Semaphore::new(MODEL_REQUESTS),
+        }
     }
 
     /// Who lives here now.

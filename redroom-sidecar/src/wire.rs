@@ -21,7 +21,7 @@ mod octets;
 mod scenario;
 
 pub use hit::{DnsQuestion, Found, Hit, Part, Protocol, Transport};
-pub use model_call::{MODEL_HEADERS, ModelRequest, ModelTarget, Refusal};
+pub use model_call::{MODEL_HEADERS, ModelCallKind, ModelRequest, ModelTarget, Refusal};
 pub use octets::Octets;
 pub use scenario::{CertificateAuthority, ModelEndpoint, PlantedPage, PlantedSecret, Scenario};
 

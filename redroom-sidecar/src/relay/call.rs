@@ -4,18 +4,27 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::header::{HOST, HeaderValue};
+use http::uri::Scheme;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Either};
 use hyper::body::{Body, Incoming};
 use tokio::sync::oneshot;
 
 use super::headers::{downward, upward};
 use crate::conversation::{Answer, Fragmented, Party, Reading, json};
-use crate::intake::{Intake, note};
+use crate::intake::{Intake, is_brotli, note};
 use crate::link::MODEL;
 use crate::pipe::{Feed, Piped, pipe};
+use crate::search::{Container, Unsearched, Why};
 use crate::web::{octets, search_head};
 use crate::wire::{ModelRequest, ModelTarget, Part, Refusal};
+
+/// The most that a head may weigh that is passed on: the link would not carry much more.
+const HEAD: usize = 128 * 1024;
+
+/// What a header weighs beside its name and value, its prefix on the link included.
+const HEADER_EXTRA: usize = 42;
 
 /// Reports a request, passes it on or refuses it, reports how it ended.
 pub(super) async fn answer(party: Arc<Party>, request: Request<Incoming>, answer: oneshot::Sender<Answer>) {
@@ -64,16 +73,43 @@ fn begin(party: &Party, request: &Request<Incoming>) -> ModelRequest {
 /// The head to pass a request on with, or why it goes nowhere.
 fn way(party: &Party, request: &Request<Incoming>, call: u64) -> Result<HeaderMap, Refusal> {
     let generation = party.tenant.generation().ok_or(Refusal::NoRun)?;
+    let path = path(request).ok_or(Refusal::InvalidTarget)?;
     let uri = request.uri();
-    let path = match uri.path_and_query() {
-        _ if request.extensions().get::<Fragmented>().is_some() => return Err(Refusal::InvalidTarget),
-        Some(path) if uri.authority().is_none() && path.as_str().starts_with('/') => path.as_str(),
-        _ => return Err(Refusal::InvalidTarget),
-    };
     if !party.tenant.allows_model(request.method().as_str(), uri.path()) {
         return Err(Refusal::PathNotAllowed);
     }
+    if weight(request.headers()) + path.len() > HEAD {
+        return Err(Refusal::HeadTooLarge);
+    }
     upward(request, path, generation, call).ok_or(Refusal::InvalidTarget)
+}
+
+/// The path that a request is aimed at. One that names another place beside it, or several, has none: whoever reads it next
+/// may choose the other.
+fn path(request: &Request<Incoming>) -> Option<&str> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (host, second) = (hosts.next(), hosts.next());
+    let uri = request.uri();
+    let is_bare = match (request.version(), uri.authority()) {
+        // Here the host is a part of every target.
+        (Version::HTTP_2, authority) => {
+            let same = |host: &HeaderValue| authority.is_some_and(|authority| authority.as_str() == host);
+            uri.scheme().is_none_or(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
+                && authority.is_none_or(|authority| !authority.as_str().contains('@'))
+                && host.is_none_or(same)
+        }
+        (_, authority) => authority.is_none(),
+    };
+    let is_fragmented = request.extensions().get::<Fragmented>().is_some();
+    if !is_bare || second.is_some() || is_fragmented || request.method() == Method::CONNECT {
+        return None;
+    }
+    uri.path_and_query().map(|path| path.as_str()).filter(|path| path.starts_with('/'))
+}
+
+/// What headers weigh on the link.
+fn weight(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_EXTRA).sum()
 }
 
 fn refused(refusal: Refusal) -> Answer {
@@ -82,6 +118,9 @@ fn refused(refusal: Refusal) -> Answer {
             (StatusCode::FORBIDDEN, "path_not_allowed", "the model relay passes on model requests only")
         }
         Refusal::InvalidTarget => (StatusCode::BAD_REQUEST, "invalid_target", "the request's target is no path"),
+        Refusal::HeadTooLarge => {
+            (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", "the request's head is too large")
+        }
         Refusal::NoRun => (StatusCode::FORBIDDEN, "no_run", "no run is in this slot"),
     };
     json(status, &failure(code, message))
@@ -104,6 +143,9 @@ async fn read(party: &Party, body: Incoming, feed: Feed, call: &mut ModelRequest
     let searched = intake.finish();
     note(&mut call.secrets, Part::Body, &searched.matches);
     call.unsearched = searched.unsearched;
+    if call.request_bytes > 0 && is_brotli(&call.headers) {
+        call.unsearched.push(Unsearched::whole(Container::Brotli, Why::Unsupported));
+    }
     if let Some(trailers) = reading.trailers() {
         call.complete = true;
         search_head(party.tenant.secrets(), "", "", &octets(&trailers), &mut call.secrets);
@@ -123,6 +165,10 @@ struct Progress {
 /// whoever is asked, too.
 async fn exchange(party: &Party, headers: HeaderMap, body: Piped, mut answer: oneshot::Sender<Answer>) -> Progress {
     let mut progress = Progress::default();
+    let _place = tokio::select! {
+        place = party.slot.model_requests.acquire() => place,
+        () = answer.closed() => return progress,
+    };
     let asked = party.slot.link.post(MODEL, headers, Either::Right(Either::Right(body)));
     let response = tokio::select! {
         response = asked => response,

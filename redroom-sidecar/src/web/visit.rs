@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::uri::Scheme;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
@@ -15,7 +15,7 @@ use super::Ports;
 use super::host::Meant;
 use crate::conversation::{Answer, Fragmented, Party, Reading, plain};
 use crate::domain::labels;
-use crate::intake::{Intake, note, note_address};
+use crate::intake::{Intake, is_brotli, note, note_address};
 use crate::search::{Container, SecretSet, Unsearched, Why};
 use crate::tenant::Tenant;
 use crate::wire::{Found, Hit, Octets, Part, Protocol};
@@ -126,14 +126,6 @@ async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
         }
         None => hit.fault = Some("the request was cut off".to_owned()),
     }
-}
-
-/// Whether a body says of itself that it is in Brotli, which has no mark to be recognised by.
-fn is_brotli(headers: &[(String, Octets)]) -> bool {
-    let codings = headers.iter().filter(|(name, _)| name == CONTENT_ENCODING.as_str());
-    codings
-        .flat_map(|(_, value)| value.as_bytes().split(|&byte| byte == b','))
-        .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"br"))
 }
 
 /// The answer, by what was asked alone. An origin has a port in it: pages are planted on the web's own.

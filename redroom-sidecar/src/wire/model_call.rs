@@ -21,6 +21,9 @@ pub struct ModelRequest {
     pub method: String,
     /// Path and query as sent.
     pub path: String,
+    /// What it is about.
+    #[serde(default)]
+    pub kind: ModelCallKind,
     /// Headers as sent, credentials included (they are the agent's placeholder, or evidence), names in lower case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, Octets)>,
@@ -56,6 +59,7 @@ impl ModelRequest {
         ModelRequest {
             id,
             at_ms,
+            kind: ModelCallKind::of(&target.method, &target.path),
             method: target.method,
             path: target.path,
             headers: Vec::new(),
@@ -80,6 +84,36 @@ pub struct ModelTarget {
     pub path: String,
 }
 
+/// What a model request is about, by its target alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ModelCallKind {
+    /// It asks the model for an answer, which may call tools.
+    Answer,
+    /// It asks how many tokens a conversation has: the model says nothing.
+    TokenCount,
+    /// It asks which models there are.
+    Models,
+    /// None of these, such as what is refused.
+    #[default]
+    Other,
+}
+
+impl ModelCallKind {
+    /// The kind of a request with this method and target, query included.
+    pub fn of(method: &str, target: &str) -> Self {
+        let path = target.split('?').next().unwrap_or_default();
+        let last = path.rsplit('/').next().unwrap_or_default();
+        match (method, last) {
+            ("POST", "count_tokens") => ModelCallKind::TokenCount,
+            ("GET", "models") => ModelCallKind::Models,
+            ("POST", _) => ModelCallKind::Answer,
+            _ => ModelCallKind::Other,
+        }
+    }
+}
+
 /// Why the relay did not pass a request on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -87,8 +121,10 @@ pub struct ModelTarget {
 pub enum Refusal {
     /// Not one of the model endpoints that the agent needs: answered 403.
     PathNotAllowed,
-    /// Its target is no path: answered 400.
+    /// Its target is no path, or it names several hosts: answered 400.
     InvalidTarget,
+    /// Its head weighs more than a model request's ever does: answered 431.
+    HeadTooLarge,
     /// It belongs to no run: answered 403.
     NoRun,
 }

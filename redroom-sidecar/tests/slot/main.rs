@@ -9,5 +9,6 @@ mod hook;
 #[cfg(target_os = "linux")]
 mod other_ports;
 mod relay;
+mod spellings;
 mod tls;
 mod web;
