@@ -1,33 +1,42 @@
 //! The way out to what belongs to the team: model gateways and guards, over HTTP.
 //!
 //! Owns the client, the address of a service and the headers that it wants, which are secrets. Knows nothing of models,
-//! guards or runs. Redirects are never followed, nothing is retried, no proxy variable is read.
+//! guards or runs. Redirects are never followed, nothing is retried; a proxy of this machine's network is used where the
+//! environment names one.
 
 mod address;
+pub(crate) mod bounds;
+mod failure;
 #[cfg(test)]
 pub(crate) mod loopback;
+mod proxies;
+mod road;
 pub(crate) mod silence;
+mod trust;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use address::Address;
+pub(crate) use failure::explain;
+pub(crate) use proxies::Proxies;
+pub(crate) use trust::Authorities;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::crypto::ring;
 use serde::Deserialize;
 use url::Url;
 
-use crate::error::{Error, Result, chain};
+use road::Road;
+
+use crate::error::{Error, Result};
 
 /// Header that tells the team's services which run a request belongs to.
 pub(crate) const RUN_HEADER: &str = "x-redroom-run";
@@ -39,35 +48,49 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(4);
 /// A body that streams; what goes wrong in the middle is an error of redroom's.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Error>;
 
+/// About the most that an answer's head may weigh while it is read.
+const HEAD: usize = 64 * 1024;
+
 /// The HTTP client of one session. Lives on the runtime that first uses it: never put it in a static.
 #[derive(Clone)]
-pub(crate) struct Client(legacy::Client<HttpsConnector<HttpConnector>, Body>);
+pub(crate) struct Client {
+    client: legacy::Client<HttpsConnector<Road>, Body>,
+    proxies: Arc<Proxies>,
+}
 
 impl Client {
     /// A client that trusts what this machine trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured), or the usual roots
     /// on a machine without any.
-    pub(crate) fn new() -> Result<Self> {
-        let provider = Arc::new(ring::default_provider());
-        let tls = match HttpsConnectorBuilder::new().with_provider_and_native_roots(Arc::clone(&provider)) {
-            Ok(tls) => tls,
-            Err(_) => HttpsConnectorBuilder::new().with_provider_and_webpki_roots(provider).map_err(|error| {
-                Error::redroom("tls_unavailable", format!("TLS could not be set up: {}", chain(&error)))
-            })?,
-        };
-        Ok(Client::over(tls))
+    pub(crate) fn new(proxies: Proxies) -> Result<Self> {
+        Client::build(Arc::new(proxies), &Authorities::default())
     }
 
-    fn over(tls: HttpsConnectorBuilder<WantsSchemes>) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        let connector = tls.https_or_http().enable_http1().enable_http2().wrap_connector(connector);
+    /// One like it that trusts these authorities, too.
+    pub(crate) fn trusting(&self, authorities: &Authorities) -> Result<Self> {
+        Client::build(self.proxies.clone(), authorities)
+    }
+
+    /// Why a service cannot be reached from here, whoever it is, if so.
+    pub(crate) fn hindrance(&self, service: &Service) -> Option<String> {
+        self.proxies.hindrance(service)
+    }
+
+    fn build(proxies: Arc<Proxies>, authorities: &Authorities) -> Result<Self> {
+        let tls = authorities.client_config()?;
+        let mut direct = HttpConnector::new();
+        direct.enforce_http(false);
+        direct.set_nodelay(true);
+        let builder = || HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http().enable_http1();
+        let to_proxy = builder().wrap_connector(direct.clone());
+        let connector = builder().enable_http2().wrap_connector(Road::new(direct, to_proxy, proxies.clone()));
         let client = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_CONNECTION)
+            .http1_max_buf_size(HEAD)
+            .http2_max_header_list_size(HEAD as u32)
             .build(connector);
-        Client(client)
+        Ok(Client { client, proxies })
     }
 
     /// Sends one request; the answer is whatever the service says.
@@ -75,7 +98,7 @@ impl Client {
         &self,
         request: http::Request<Body>,
     ) -> std::result::Result<http::Response<hyper::body::Incoming>, legacy::Error> {
-        self.0.request(request).await
+        self.client.request(request).await
     }
 }
 
@@ -187,6 +210,15 @@ impl Service {
         Ok(Service { url })
     }
 
+    /// The host, as a URL has it.
+    fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default()
+    }
+
+    pub(crate) fn is_secure(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
     pub(crate) fn has_query(&self) -> bool {
         self.url.query().is_some()
     }
@@ -261,17 +293,13 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
 mod tests {
     use super::*;
 
+    fn client() -> Client {
+        Client::new(Proxies::none()).unwrap()
+    }
+
     /// A client that trusts one certificate.
     fn trusting(certificate: rustls::pki_types::CertificateDer<'static>) -> Client {
-        let provider = Arc::new(ring::default_provider());
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(certificate).unwrap();
-        let tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Client::over(HttpsConnectorBuilder::new().with_tls_config(tls))
+        client().trusting(&Authorities::from(vec![certificate])).unwrap()
     }
 
     #[tokio::test]
@@ -281,8 +309,8 @@ mod tests {
         let request = || http::Request::post(&server.url).body(full("x")).unwrap();
         let answer = trusting.send(request()).await.unwrap().into_body().collect().await.unwrap();
         assert_eq!(answer.to_bytes(), "HTTP/2.0");
-        let error = Client::new().unwrap().send(request()).await.unwrap_err();
-        assert!(chain(&error).contains("certificate"), "{}", chain(&error));
+        let error = client().send(request()).await.unwrap_err();
+        assert!(explain(&error).contains("certificate"), "{}", explain(&error));
     }
 
     /// Collects all that is traced, however deep.

@@ -24,6 +24,7 @@ use redroom_sidecar::wire::{PlantedPage, PlantedSecret};
 
 pub use body::Body;
 pub use canary::canary;
+pub(crate) use dir::from_crate;
 pub use dir::{Dir, dir};
 pub use files::{File, Files, IntoFiles};
 pub use pages::{IntoPages, Page, PageUrl, PageUrlFault, Pages};

@@ -101,7 +101,7 @@ impl Settings {
             },
             lease: suite.lease.map_or_else(|| Ok(Lease::default()), lease)?,
             ignored_without_backend: suite.ignored_without_backend,
-            client: Client::new()?,
+            client: Client::new(environment.proxies())?,
             environment,
         })
     }
@@ -122,7 +122,8 @@ impl Settings {
     /// The values that must not be seen in anything that this session stores, shows or lets into a sandbox.
     pub(crate) fn held(&self) -> Vec<String> {
         let services = self.player.secrets().into_iter().chain(self.tool_call_check.secrets());
-        services.chain(self.environment.anthropic_api_key.clone()).collect()
+        let proxies = self.environment.proxies();
+        services.chain(self.environment.anthropic_api_key.clone()).chain(proxies.secrets().to_vec()).collect()
     }
 
     /// The command line's number of runs at once.

@@ -48,6 +48,8 @@ use crate::model::{IntoModel, ModelProxy, Player};
 /// [model_proxy]
 /// base_url = "https://gateway.example.com/anthropic"
 /// headers = { x-api-key = "$GATEWAY_KEY" }    # a value that begins with $ is the environment's
+/// ca = "certificates/team.pem"                # authorities that are trusted beside the machine's
+/// silence = 120                               # seconds without a byte until it is given up
 ///
 /// [tool_call_check]
 /// url = "https://guard.example.com/pre-tool-use"

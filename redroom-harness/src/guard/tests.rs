@@ -10,7 +10,7 @@ use tokio::sync::Barrier;
 use super::{Decision, Guard, IntoToolCallCheck, RecordedDecision, Ruling, ToolCall, ToolCallCheck};
 use crate::error::By;
 use crate::outbound::loopback::{Server, nobody, ok};
-use crate::outbound::{Body, Client, full};
+use crate::outbound::{Body, Client, Proxies, full};
 
 const DENY: &str = r#" {"hookSpecificOutput": {"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"R"}} "#;
 
@@ -20,7 +20,7 @@ fn payload() -> String {
 }
 
 fn open(check: impl IntoToolCallCheck) -> Guard {
-    check.into_tool_call_check().open(&Client::new().unwrap()).unwrap()
+    check.into_tool_call_check().open(&Client::new(Proxies::none()).unwrap()).unwrap()
 }
 
 async fn ask(check: impl IntoToolCallCheck) -> Ruling {
@@ -182,7 +182,7 @@ async fn calls_are_asked_in_parallel() {
 
 #[test]
 fn an_address_that_cannot_be_asked_is_an_error_at_the_start() {
-    let client = Client::new().unwrap();
+    let client = Client::new(Proxies::none()).unwrap();
     for (check, says) in [
         (ToolCallCheck::url("guard.example.com"), "is not a URL"),
         (ToolCallCheck::url("https://me:hunter2@guard.example.com"), "give a header"),

@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,20 +17,35 @@ use tokio::time::Instant;
 
 use super::{ModelCall, Upstream};
 use crate::error::{By, Call, Error, Result, chain};
+use crate::outbound::bounds::{Bounded, Bounds, Excess};
 use crate::outbound::silence::{Activity, BodyEnd, Impatient, Watched};
-use crate::outbound::{Address, Body, Client, RUN_HEADER, SecretHeaders, Service, remove_hop_by_hop};
+use crate::outbound::{
+    Address, Authorities, Body, Client, RUN_HEADER, SecretHeaders, Service, explain, remove_hop_by_hop,
+};
+use crate::planting::from_crate;
 
 /// How long a service may send nothing.
 const SILENCE: Duration = Duration::from_secs(120);
 
+/// How long a service may be allowed to send nothing: longer than any turn.
+const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The most that an answer, and a line of one that is a stream of events, may weigh: far more than any model says.
+const ANSWER: u64 = 64_000_000;
+const LINE: u64 = 8_000_000;
+
+/// The most that an answer's head may weigh: the link carries little more to the agent.
+const HEAD: usize = 64_000;
+
 /// Headers that carry credentials; the agent's are never passed on, whatever it sends.
-const CREDENTIALS: [HeaderName; 6] = [
+const CREDENTIALS: [HeaderName; 7] = [
     header::AUTHORIZATION,
     header::PROXY_AUTHORIZATION,
     header::COOKIE,
     HeaderName::from_static("x-api-key"),
     HeaderName::from_static("api-key"),
     HeaderName::from_static("x-goog-api-key"),
+    HeaderName::from_static("x-auth-token"),
 ];
 
 /// A service that the agent's model requests are sent on to: a gateway, the model's own API, or a guard in between.
@@ -46,13 +62,32 @@ pub struct ModelProxy {
     base_url: Address,
     #[serde(default)]
     headers: SecretHeaders,
+    ca: Option<PathBuf>,
+    #[serde(default, deserialize_with = "seconds")]
+    silence: Option<Duration>,
 }
 
 impl ModelProxy {
     /// A service at this base URL: what stands before `/v1/messages`. Whether it can be one is checked at the start
     /// (`invalid_model_proxy`).
     pub fn new(base_url: impl Into<String>) -> Self {
-        ModelProxy { base_url: Address::new(base_url), headers: SecretHeaders::default() }
+        ModelProxy { base_url: Address::new(base_url), headers: SecretHeaders::default(), ca: None, silence: None }
+    }
+
+    /// Trusts the certificate authorities in this PEM file beside those of the machine: for a gateway with a certificate of
+    /// the team's own. A relative path starts at the crate's folder.
+    #[must_use]
+    pub fn ca(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ca = Some(path.into());
+        self
+    }
+
+    /// How long the service may send nothing, before its answer and in it, before it is given up with `timeout`. Whatever it
+    /// sends counts, a comment or a ping in a stream too. Default: two minutes.
+    #[must_use]
+    pub fn silence(mut self, limit: Duration) -> Self {
+        self.silence = Some(limit);
+        self
     }
 
     /// Adds a header to every request, in place of the agent's own of that name. The value is a secret and never shown: one
@@ -89,9 +124,29 @@ impl ModelProxy {
                 service.to_string().trim_end_matches('/').strip_suffix(&prefix[before.len()..]).unwrap_or_default(),
             )));
         }
+        if let Some(why) = client.hindrance(&service) {
+            return Err(invalid(&format!("{service} cannot be reached: {why}, or name the service in NO_PROXY")));
+        }
         let headers = self.headers.parse().map_err(|why| invalid(&format!("cannot be used: {why}")))?;
-        Ok(Forward { client: client.clone(), service, headers, silence: SILENCE })
+        let silence = self.silence.unwrap_or(SILENCE);
+        if silence.is_zero() || silence > LONGEST_SILENCE {
+            return Err(invalid("silence is out of range; give from a moment to a day"));
+        }
+        let client = match &self.ca {
+            None => client.clone(),
+            Some(path) => {
+                let path = from_crate(path);
+                let wrong = |why| invalid(&format!("ca {} {why}", path.display()));
+                client.trusting(&Authorities::read(&path).map_err(wrong)?)?
+            }
+        };
+        Ok(Forward { client, service, headers, silence })
     }
+}
+
+/// Seconds, as files say them.
+fn seconds<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Option<Duration>, D::Error> {
+    Ok(Some(Duration::from_secs(u64::deserialize(from)?)))
 }
 
 /// Sends model requests on to a service.
@@ -144,10 +199,13 @@ impl Upstream for Forward {
         };
         let response = response.map_err(|error| {
             activity.fault().unwrap_or_else(|| {
-                self.error("network_error", &format!("could not be asked ({}); check base_url", chain(&error)), begun)
+                self.error("network_error", &format!("could not be asked ({}); check base_url", explain(&error)), begun)
             })
         })?;
         let (mut head, body) = response.into_parts();
+        if head_weight(&head.headers) > HEAD {
+            return Err(self.error("answer_too_large", &format!("sent a head of more than {} kB", HEAD / 1000), begun));
+        }
         remove_hop_by_hop(&mut head.headers);
         head.headers.remove(header::SET_COOKIE);
         let (service, silence) = (self.service.clone(), self.silence);
@@ -157,6 +215,16 @@ impl Upstream for Forward {
                 fault(&service, "upstream_aborted", &format!("broke its answer off ({})", chain(&error)), begun)
             }
         });
+        let bounds = Bounds { bytes: ANSWER, line: is_event_stream(&head.headers).then_some(LINE) };
+        let service = self.service.clone();
+        let body = Bounded::new(body, bounds, move |excess| match excess {
+            Excess::Bytes => {
+                fault(&service, "answer_too_large", &format!("sent more than {} MB", ANSWER / 1_000_000), begun)
+            }
+            Excess::Line => {
+                fault(&service, "answer_too_large", &format!("sent a line of more than {} MB", LINE / 1_000_000), begun)
+            }
+        });
         let mut answer = http::Response::new(body.boxed_unsync());
         *answer.status_mut() = head.status;
         *answer.headers_mut() = head.headers;
@@ -164,8 +232,17 @@ impl Upstream for Forward {
     }
 }
 
+fn head_weight(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum()
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+}
+
 fn silent(limit: Duration) -> String {
-    format!("sent nothing for {} s", limit.as_secs())
+    format!("sent nothing for {} s", limit.as_secs_f32())
 }
 
 fn fault(service: &Service, code: &'static str, what: &str, begun: Instant) -> Error {

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
+use base64::Engine as _;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
@@ -54,7 +55,8 @@ impl Server {
     /// Offers HTTP/2 and HTTP/1.1 over TLS, and answers with what `says` makes of the version; also gives its certificate.
     pub(crate) async fn tls(says: fn(http::Version) -> String) -> (Self, CertificateDer<'static>) {
         let rcgen::CertifiedKey { cert, signing_key } =
-            rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+            rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "gateway.internal.example".to_owned()])
+                .unwrap();
         let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
         let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -118,9 +120,66 @@ impl Server {
         Server { url, seen: Arc::default(), _task: AbortOnDropHandle::new(task) }
     }
 
+    /// Hears what each connection says first, and closes it.
+    pub(crate) async fn hanging_up() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let _ = stream.read_buf(&mut Vec::new()).await;
+            }
+        });
+        Server { url, seen: Arc::default(), _task: AbortOnDropHandle::new(task) }
+    }
+
     /// What it was asked.
     pub(crate) fn seen(&self) -> Vec<Request<Bytes>> {
         self.seen.lock().unwrap().clone()
+    }
+}
+
+/// A proxy that digs tunnels, all to the same place; ends when dropped.
+pub(crate) struct Tunnels {
+    pub(crate) address: String,
+    asked: Arc<Mutex<Vec<String>>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Tunnels {
+    /// For whoever gives these credentials, or for everybody.
+    pub(crate) async fn to(place: &str, credentials: Option<&str>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (place, notes) = (place.to_owned(), asked.clone());
+        let wanted = credentials.map(|pair| {
+            format!("Proxy-Authorization: Basic {}\r\n", base64::engine::general_purpose::STANDARD.encode(pair))
+        });
+        let task = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") && stream.read_buf(&mut head).await.unwrap() > 0 {}
+                let head = String::from_utf8(head).unwrap();
+                let allowed = wanted.as_ref().is_none_or(|wanted| head.contains(wanted));
+                notes.lock().unwrap().push(head);
+                if !allowed {
+                    stream.write_all(b"HTTP/1.1 407 Who are you\r\n\r\n").await.unwrap();
+                    continue;
+                }
+                let Ok(mut far) = tokio::net::TcpStream::connect(&place).await else {
+                    stream.write_all(b"HTTP/1.1 502 Nobody there\r\n\r\n").await.unwrap();
+                    continue;
+                };
+                stream.write_all(b"HTTP/1.1 200 Go on\r\n\r\n").await.unwrap();
+                tokio::spawn(async move { tokio::io::copy_bidirectional(&mut stream, &mut far).await });
+            }
+        });
+        Tunnels { address, asked, _task: AbortOnDropHandle::new(task) }
+    }
+
+    /// The heads of the requests so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
     }
 }
 

@@ -67,7 +67,8 @@ impl IntoFiles for Dir {
     }
 }
 
-fn from_crate(path: &Path) -> PathBuf {
+/// A path as the user of a crate means it.
+pub(crate) fn from_crate(path: &Path) -> PathBuf {
     match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(manifest) if path.is_relative() => PathBuf::from(manifest).join(path),
         _ => path.to_owned(),

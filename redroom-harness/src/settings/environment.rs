@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::agent::ProgramSources;
 use crate::error::{Error, Result};
+use crate::outbound::Proxies;
 
 /// What the environment says.
 ///
@@ -18,6 +19,7 @@ use crate::error::{Error, Result};
 /// | `REDROOM_REQUIRE` | backends that must be there: `docker`, `jail` |
 /// | `REDROOM_CLAUDE_CODE` | the program of Claude Code, in place of the one that would be fetched |
 /// | `ANTHROPIC_API_KEY` | the key of the model where no other is set; it stays in the harness |
+/// | `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY` | the proxy that leads to services at https addresses elsewhere; in lower case, too |
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) backend: Option<String>,
@@ -28,6 +30,9 @@ pub(crate) struct Environment {
     pub(crate) require: Vec<String>,
     pub(crate) claude_code: Option<PathBuf>,
     pub(crate) anthropic_api_key: Option<String>,
+    /// `HTTPS_PROXY`, or else `ALL_PROXY`; may hold a password.
+    pub(crate) https_proxy: Option<String>,
+    pub(crate) no_proxy: Option<String>,
     pub(crate) manifest_dir: Option<PathBuf>,
     pub(crate) cache_dir: Option<PathBuf>,
 }
@@ -55,9 +60,16 @@ impl Environment {
             require: text("REDROOM_REQUIRE")?.map(|list| words(&list)).unwrap_or_default(),
             claude_code: path("REDROOM_CLAUDE_CODE"),
             anthropic_api_key: text("ANTHROPIC_API_KEY")?,
+            https_proxy: first(&["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"])?,
+            no_proxy: first(&["NO_PROXY", "no_proxy"])?,
             manifest_dir: path("CARGO_MANIFEST_DIR"),
             cache_dir: path("XDG_CACHE_HOME").filter(|dir| dir.is_absolute()).or(home.map(|home| home.join(".cache"))),
         })
+    }
+
+    /// The proxies of this machine's network.
+    pub(crate) fn proxies(&self) -> Proxies {
+        Proxies::new(self.https_proxy.as_deref(), self.no_proxy.as_deref())
     }
 
     /// Whether this backend must be there.
@@ -100,6 +112,11 @@ fn text(name: &str) -> Result<Option<String>> {
             format!("{name} is not text; unset it or give it a readable value"),
         )),
     }
+}
+
+/// The first of these variables that says something.
+fn first(names: &[&str]) -> Result<Option<String>> {
+    names.iter().find_map(|name| text(name).transpose()).transpose()
 }
 
 fn words(list: &str) -> Vec<String> {

@@ -61,6 +61,8 @@ pub(super) struct ProxyTable {
     base_url: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    ca: Option<PathBuf>,
+    silence: Option<u64>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -144,6 +146,14 @@ impl ConfigFile {
         let mut proxy = ModelProxy::new(&table.base_url);
         for (name, value) in &table.headers {
             proxy = proxy.header(name, self.expand(name, value)?);
+        }
+        if let Some(ca) = &table.ca {
+            // As a path in a file is meant: from where the file lies.
+            let file = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+            proxy = proxy.ca(file.with_file_name("").join(ca));
+        }
+        if let Some(seconds) = table.silence {
+            proxy = proxy.silence(Duration::from_secs(seconds));
         }
         Ok(Some(proxy))
     }

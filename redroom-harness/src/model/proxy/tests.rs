@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 use super::{Forward, ModelProxy, NoModelAccess};
 use crate::error::{By, Error};
 use crate::model::{ModelCall, Upstream as _};
-use crate::outbound::loopback::{Server, nobody, ok};
-use crate::outbound::{Body, Client, full};
+use crate::outbound::loopback::{Server, Tunnels, nobody, ok};
+use crate::outbound::{Body, Client, Proxies, full};
 
 fn open(proxy: ModelProxy) -> Forward {
-    proxy.open(&Client::new().unwrap()).unwrap()
+    proxy.open(&Client::new(Proxies::none()).unwrap()).unwrap()
 }
 
 fn call(body: Body) -> ModelCall {
@@ -131,6 +131,136 @@ async fn a_proxy_that_is_not_there_is_named_without_its_headers() {
 }
 
 #[tokio::test]
+async fn what_a_user_got_wrong_about_tls_is_told_in_a_sentence() {
+    let detail = async |proxy: ModelProxy| {
+        let error = open(proxy).answer(call(full("x"))).await.unwrap_err();
+        assert_eq!((error.by(), error.code()), (By::ModelProxy, "network_error"));
+        error.detail().to_owned()
+    };
+    let plain = Server::noting(|| ok("{}")).await;
+    let said = detail(ModelProxy::new(plain.url.replace("http:", "https:"))).await;
+    assert!(said.contains("does not speak TLS") && said.contains("write http://"), "{said}");
+    let deaf = Server::hanging_up().await;
+    let said = detail(ModelProxy::new(deaf.url.replace("http:", "https:"))).await;
+    assert!(said.contains("instead of speaking TLS"), "{said}");
+    let (secure, _) = Server::tls(|_| String::new()).await;
+    let said = detail(ModelProxy::new(&secure.url)).await;
+    assert!(said.contains("is not trusted here") && said.contains("`ca`"), "{said}");
+    let said = detail(ModelProxy::new(secure.url.replace("https:", "http:"))).await;
+    assert!(said.contains("is not HTTP; write https://"), "{said}");
+}
+
+#[tokio::test]
+async fn a_gateway_with_a_certificate_of_its_own_is_trusted_by_its_file() {
+    let (server, certificate) = Server::tls(|version| format!("{version:?}")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("team.pem");
+    std::fs::write(&path, pem(&certificate)).unwrap();
+    let answer = open(ModelProxy::new(&server.url).ca(&path)).answer(call(full("x"))).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "HTTP/2.0");
+    let proxy: ModelProxy =
+        toml::from_str(&format!("base_url = \"{}\"\nca = \"{}\"\nsilence = 7", server.url, path.display())).unwrap();
+    assert_eq!(proxy, ModelProxy::new(&server.url).ca(&path).silence(Duration::from_secs(7)));
+    std::fs::remove_file(&path).unwrap();
+    let error = proxy.open(&Client::new(Proxies::none()).unwrap()).unwrap_err();
+    assert_eq!((error.by(), error.code()), (By::ModelProxy, "invalid_model_proxy"));
+    assert!(error.detail().contains("team.pem cannot be read"), "{error}");
+}
+
+fn pem(certificate: &[u8]) -> String {
+    use base64::Engine as _;
+    let text = base64::engine::general_purpose::STANDARD.encode(certificate);
+    format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+}
+
+#[tokio::test]
+async fn a_service_elsewhere_is_reached_through_the_proxy_of_the_network() {
+    let (server, certificate) = Server::tls(|version| format!("{version:?}")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("team.pem");
+    std::fs::write(&path, pem(&certificate)).unwrap();
+    let port = server.url.rsplit(':').next().unwrap();
+    // A name that only the proxy knows; the certificate is the server's own, whatever it is called.
+    let url = format!("https://gateway.internal.example:{port}");
+    let asked = async |proxy: &Tunnels, credentials: &str| {
+        let client = Client::new(Proxies::new(Some(&format!("http://{credentials}{}", proxy.address)), None)).unwrap();
+        let forward = ModelProxy::new(&url).ca(&path).open(&client).unwrap();
+        forward.answer(call(full("x"))).await
+    };
+    let proxy = Tunnels::to(&server.url["https://".len()..], Some("me:hunter+2")).await;
+    let answer = asked(&proxy, "me:hunter%2B2@").await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "HTTP/2.0");
+    let head = proxy.asked().remove(0);
+    assert!(head.starts_with(&format!("CONNECT gateway.internal.example:{port} HTTP/1.1\r\n")), "{head}");
+    assert!(!head.contains("x-api-key") && !head.contains("x-redroom-run"), "{head}");
+    let error = asked(&proxy, "me:wrong-7731@").await.unwrap_err();
+    assert!(error.detail().contains("wants a user and a password"), "{error}");
+    assert!(!format!("{error:?}").contains("wrong-7731"));
+    let closed = Tunnels::to(&nobody().await["http://".len()..], None).await;
+    let error = asked(&closed, "").await.unwrap_err();
+    assert!(error.detail().contains("did not connect") && error.detail().contains("NO_PROXY"), "{error}");
+    let other = Client::new(Proxies::new(Some("socks5://p:1"), None)).unwrap();
+    let error = ModelProxy::new(&url).open(&other).unwrap_err();
+    assert!(error.detail().contains("socks5") && error.detail().contains("HTTPS_PROXY"), "{error}");
+    assert!(ModelProxy::new("http://localhost:1").open(&other).is_ok());
+}
+
+#[tokio::test]
+async fn answers_past_their_bounds_are_errors() {
+    for (kind, newline, says) in [
+        ("text/event-stream", false, "a line of"),
+        ("text/event-stream", true, "more than 64 MB"),
+        ("application/json", false, "more than 64 MB"),
+    ] {
+        let server = Server::start(move |_| async move {
+            let piece =
+                Bytes::from(if newline { [vec![b'x'; 65_535], vec![b'\n']].concat() } else { vec![b'x'; 65_536] });
+            let endless = stream::repeat_with(move || Ok(Frame::data(piece.clone())));
+            let mut response = Response::new(StreamBody::new(endless).boxed_unsync());
+            response.headers_mut().insert("content-type", HeaderValue::from_static(kind));
+            response
+        })
+        .await;
+        let mut body = open(ModelProxy::new(&server.url)).answer(call(full("x"))).await.unwrap().into_body();
+        let error = loop {
+            if let Err(error) = piece(&mut body).await {
+                break error;
+            }
+        };
+        assert_eq!((error.by(), error.code()), (By::ModelProxy, "answer_too_large"));
+        assert!(error.detail().contains(says), "{error}");
+    }
+    let heavy = Server::start(|_| async {
+        let mut response = ok("{}");
+        response.headers_mut().insert("x-heavy", HeaderValue::try_from("x".repeat(80_000)).unwrap());
+        response
+    })
+    .await;
+    let error = open(ModelProxy::new(&heavy.url)).answer(call(full("x"))).await.unwrap_err();
+    assert_eq!(error.code(), "answer_too_large");
+}
+
+#[tokio::test]
+async fn bytes_of_any_kind_are_a_sign_of_life() {
+    let server = Server::start(|_| async {
+        let pings = stream::unfold(0, |sent| async move {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            (sent < 10).then(|| (Ok(Frame::data(Bytes::from_static(b": ping\n\n"))), sent + 1))
+        });
+        Response::new(StreamBody::new(pings).boxed_unsync())
+    })
+    .await;
+    let proxy = open(ModelProxy::new(&server.url).silence(Duration::from_millis(400)));
+    let whole = proxy.answer(call(full("x"))).await.unwrap().into_body().collect().await.unwrap();
+    assert_eq!(whole.to_bytes().len(), 80);
+    for limit in [Duration::ZERO, Duration::from_secs(1_000_000)] {
+        let error =
+            ModelProxy::new("http://h").silence(limit).open(&Client::new(Proxies::none()).unwrap()).unwrap_err();
+        assert!(error.detail().contains("silence"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_breaks_off_is_an_error_in_its_body() {
     for bytes in [
         &b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nevent"[..],
@@ -186,11 +316,12 @@ fn what_cannot_be_a_base_url_says_what_to_write() {
         ("localhost:4000", "only http and https"),
         ("", "https://gateway.example.com"),
     ] {
-        let error = ModelProxy::new(base).open(&Client::new().unwrap()).unwrap_err();
+        let error = ModelProxy::new(base).open(&Client::new(Proxies::none()).unwrap()).unwrap_err();
         assert_eq!((error.by(), error.code()), (By::ModelProxy, "invalid_model_proxy"));
         assert!(error.detail().contains(says) && !error.detail().contains("hunter2"), "{base}: {error}");
     }
-    let bad_header = ModelProxy::new("https://h").header("x-api-key", "hunter2\n").open(&Client::new().unwrap());
+    let bad_header =
+        ModelProxy::new("https://h").header("x-api-key", "hunter2\n").open(&Client::new(Proxies::none()).unwrap());
     assert!(bad_header.unwrap_err().detail().contains("x-api-key"));
 }
 
