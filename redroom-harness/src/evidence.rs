@@ -11,12 +11,13 @@ mod redactor;
 mod result;
 mod store;
 mod tool_call;
+mod tool_calls;
 mod tree;
 
 pub use changes::{Change, ChangeKind, FoundSecret};
 pub use journal::ModelCall;
 pub use result::{AgentFacts, Artifacts, Place, RunResult, SCHEMA_VERSION, Sighting};
-pub use tool_call::{InModelAnswer, RecordedToolCall};
+pub use tool_call::{Claim, Ran, RecordedToolCall};
 pub use tree::{EntryKind, Facts};
 
 pub(crate) use changes::{Changes, Collector};

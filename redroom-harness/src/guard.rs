@@ -3,12 +3,15 @@
 //! Fails closed. What is recorded is the decision that the agent acts on, not what the guard may have meant. Knows the form
 //! of the agent's hook, and nothing of sandboxes or models.
 
+pub(crate) mod arguments;
 mod decision;
 mod function;
 mod payload;
 #[cfg(test)]
 mod tests;
+mod unheard;
 mod url;
+mod verdict;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,10 +32,10 @@ pub(crate) use payload::HookEvent;
 
 use crate::error::{By, Call, Error, Result};
 use crate::outbound::Client;
-use decision::Verdict;
+use verdict::Verdict;
 
-/// How long a guard may take; the agent's hook waits longer.
-const PATIENCE: Duration = Duration::from_secs(25);
+/// How long a guard may take; the sidecar waits longer, and the agent's hook longer still.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
 
 /// The team's own check, asked about each tool call before it happens.
 ///
@@ -83,11 +86,12 @@ impl ToolCallCheck {
 
     /// Checks it, and makes it ready to be asked.
     pub(crate) fn open(&self, client: &Client) -> Result<Guard> {
-        Ok(Guard(match &self.0 {
+        let judge: Option<Arc<dyn Judge>> = match &self.0 {
             Kind::None => None,
             Kind::Url(check) => Some(Arc::new(check.open(client)?)),
             Kind::Function(function) => Some(Arc::clone(function)),
-        }))
+        };
+        Ok(Guard { judge, patience: PATIENCE })
     }
 }
 
@@ -113,7 +117,10 @@ trait Judge: Send + Sync {
 
 /// A check that is ready to be asked, by several tool calls at once.
 #[derive(Clone)]
-pub(crate) struct Guard(Option<Arc<dyn Judge>>);
+pub(crate) struct Guard {
+    judge: Option<Arc<dyn Judge>>,
+    patience: Duration,
+}
 
 /// What became of a tool call.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +133,10 @@ pub(crate) struct Ruling {
     pub(crate) reason: Option<String>,
     /// The arguments that the guard put in place of the agent's.
     pub(crate) updated_input: Option<Value>,
+    /// Whether the answer ends the turn, whatever becomes of the call.
+    pub(crate) ends_turn: bool,
+    /// What the answer may have meant and the agent does not hear.
+    pub(crate) unheard: Option<String>,
     /// Whether a guard was asked.
     pub(crate) checked: bool,
     /// Why it was denied without the guard's word.
@@ -141,7 +152,7 @@ impl Guard {
         let ruled = match parse(payload) {
             Err(error) => Err(error),
             Ok(HookEvent::PreToolUse(call)) => self.judge(run, payload, *call).await,
-            Ok(HookEvent::UserPromptSubmit { .. } | HookEvent::Other { .. }) => {
+            Ok(HookEvent::UserPromptSubmit { .. } | HookEvent::Ran { .. } | HookEvent::Other { .. }) => {
                 Ok((Bytes::from_static(b"{}"), Verdict::default(), false))
             }
         };
@@ -152,33 +163,24 @@ impl Guard {
                 decision: verdict.decision,
                 reason: verdict.reason,
                 updated_input: verdict.updated_input,
+                ends_turn: verdict.ends_turn,
+                unheard: verdict.unheard,
                 checked,
                 error: None,
                 latency,
             },
-            Err(error) => {
-                let reason = format!("redroom denied this tool call: {} ({})", told(&error), error.code());
-                Ruling {
-                    answer: Decision::deny(&reason).answer(),
-                    decision: RecordedDecision::Deny,
-                    reason: Some(reason),
-                    updated_input: None,
-                    checked: error.by() == By::ToolCallCheck,
-                    error: Some(timed(error, latency)),
-                    latency,
-                }
-            }
+            Err(error) => Ruling::denial(timed(error, latency), latency),
         }
     }
 
     async fn judge(&self, run: &str, payload: &[u8], call: ToolCall) -> Result<(Bytes, Verdict, bool)> {
-        let Some(judge) = &self.0 else {
+        let Some(judge) = &self.judge else {
             let decision = Decision::allow();
             return Ok((decision.answer(), Verdict { decision: RecordedDecision::Allow, ..Verdict::default() }, false));
         };
         let payload = Bytes::copy_from_slice(payload);
-        let answer = timeout(PATIENCE, judge.judge(run, &payload, call)).await.unwrap_or_else(|_| {
-            let detail = format!("the guard did not answer within {} s", PATIENCE.as_secs());
+        let answer = timeout(self.patience, judge.judge(run, &payload, call)).await.unwrap_or_else(|_| {
+            let detail = format!("the guard did not answer within {:?}", self.patience);
             Err(Error::new(By::ToolCallCheck, "timeout", detail)
                 .with_call(Call { url: judge.place(), ..Call::default() }))
         })?;
@@ -189,11 +191,35 @@ impl Guard {
         })?;
         Ok((answer, verdict, true))
     }
+
+    /// The same guard, which has less or more time.
+    #[cfg(test)]
+    fn with_patience(self, patience: Duration) -> Self {
+        Guard { patience, ..self }
+    }
+}
+
+impl Ruling {
+    /// The call is denied, without the guard's word.
+    pub(crate) fn denial(error: Error, latency: Duration) -> Self {
+        let reason = format!("redroom denied this tool call: {} ({})", told(&error), error.code());
+        Ruling {
+            answer: Decision::deny(&reason).answer(),
+            decision: RecordedDecision::Deny,
+            reason: Some(reason),
+            updated_input: None,
+            ends_turn: false,
+            unheard: None,
+            checked: error.by() == By::ToolCallCheck,
+            error: Some(error),
+            latency,
+        }
+    }
 }
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Guard" } else { "Guard(none)" })
+        f.write_str(if self.judge.is_some() { "Guard" } else { "Guard(none)" })
     }
 }
 
@@ -212,9 +238,13 @@ fn told(error: &Error) -> &'static str {
         (By::ToolCallCheck, "timeout") => "its check did not answer in time",
         (By::ToolCallCheck, _) => "its check gave no usable answer",
         (_, "payload_too_large") => "it is too large to be checked",
+        (_, FLOOD) => "too many calls were reported that no model asked for",
         _ => "it cannot be understood",
     }
 }
+
+/// The code of calls that are not asked about any more, because too many were made up.
+pub(crate) const FLOOD: &str = "too_many_forged_calls";
 
 fn timed(error: Error, latency: Duration) -> Error {
     let Some(call) = error.call() else { return error };

@@ -1,5 +1,5 @@
 //! The tool hook: the harness is asked about every tool call, and its answer passed on unchanged. Whatever goes wrong is
-//! a denial.
+//! a denial. What the agent tells after a call is passed on as well, and its answer never changes anything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,8 @@ use crate::wire::{GENERATION, Generation, HOOK_PAYLOAD_LIMIT};
 use crate::witness::{Pulse, Witness};
 
 const PATH: &str = "/hook";
+/// Where the agent tells that a tool has run.
+const RAN: &str = "/hook/ran";
 
 /// How long a payload may take to arrive, and the harness to decide about it: more than a guard has, less than a hook
 /// waits.
@@ -50,14 +52,47 @@ pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
 
 /// Asks about a tool call. A request that is none is a hit like any other.
 async fn answer(party: Arc<Party>, request: Request<Incoming>, mut answer: oneshot::Sender<Answer>) {
-    if request.method() != Method::POST || request.uri().path() != PATH {
+    let path = request.uri().path();
+    if request.method() != Method::POST || ![PATH, RAN].contains(&path) {
         return web::answer(Ports::Web, party, request, answer).await;
     }
-    let decision = tokio::select! {
-        decision = decide(&party, request) => decision,
+    let has_run = path == RAN;
+    let told = async { if has_run { note(&party, request).await } else { decide(&party, request).await } };
+    let told = tokio::select! {
+        told = told => told,
         () = answer.closed() => return,
     };
-    let _ = answer.send(decision);
+    let _ = answer.send(told);
+}
+
+/// Passes on that a tool has run, if it is that and of a size to be passed on: what came of a tool can be large, and comes to the
+/// model in any case.
+async fn note(party: &Party, request: Request<Incoming>) -> Answer {
+    #[derive(Deserialize)]
+    struct Event {
+        hook_event_name: String,
+    }
+    let generation = party.tenant.generation();
+    if let Ok(Some(payload)) = timeout(PAYLOAD_PATIENCE, read_to_the_end(party, request.into_body())).await
+        && let Some(generation) = generation
+        && let Ok(Event { hook_event_name }) = serde_json::from_slice(&payload)
+        && ["PostToolUse", "PostToolUseFailure"].contains(&&*hook_event_name)
+    {
+        let _ = timeout(DECISION_PATIENCE, ask(party, generation, payload)).await;
+    }
+    json(StatusCode::OK, &serde_json::json!({}))
+}
+
+/// The payload, unless it is too large. An agent that is cut off in the middle of it would take that for a failure.
+async fn read_to_the_end(party: &Party, body: Incoming) -> Option<Bytes> {
+    let mut payload = BytesMut::new();
+    let mut reading = Reading::new(party, body);
+    while let Some(data) = reading.next().await {
+        let room = (HOOK_PAYLOAD_LIMIT + 1).saturating_sub(payload.len());
+        payload.extend_from_slice(&data[..data.len().min(room)]);
+    }
+    reading.trailers()?;
+    (payload.len() <= HOOK_PAYLOAD_LIMIT).then(|| payload.freeze())
 }
 
 async fn decide(party: &Party, request: Request<Incoming>) -> Answer {

@@ -15,7 +15,8 @@ use super::changes::FoundSecret;
 use super::log::{Entry, Log};
 use super::redactor::Redactor;
 use super::store::Store;
-use super::tool_call::RecordedToolCall;
+use super::tool_call::{Ran, RecordedToolCall};
+use super::tool_calls::ToolCalls;
 use crate::error::Error;
 
 /// How a planted secret was seen: what no log drops the last entry of.
@@ -47,8 +48,7 @@ pub(crate) struct Journal {
 struct State {
     hits: Log<Hit>,
     model_calls: Log<ModelCall>,
-    tool_calls: Log<RecordedToolCall>,
-    next_tool_call: u64,
+    tool_calls: ToolCalls,
     /// Errors of model calls, which can come before the relay's own report of the call.
     model_errors: HashMap<u64, Error>,
     errors: Vec<Error>,
@@ -115,32 +115,32 @@ impl Journal {
     /// and takes nothing away.
     pub(crate) fn tool_call(&self, mut call: RecordedToolCall) {
         call.secrets = self.search(call.input.to_string().as_bytes());
+        if let Some(updated) = &call.updated_input {
+            let more = self.search(updated.to_string().as_bytes());
+            call.secrets.extend(more.into_iter().filter(|found| !call.secrets.contains(found)).collect::<Vec<_>>());
+        }
         call = self.redactor.value(call);
         let mut state = self.state();
-        let earlier = match &call.tool_use_id {
-            None => None,
-            _ => state.tool_calls.find(|earlier| call.repeats(earlier)),
-        };
-        match earlier.map(|earlier| (earlier.id, earlier.at_ms, earlier.reported)) {
-            Some((id, at_ms, reported)) => {
-                call.id = id;
-                call.at_ms = at_ms;
-                call.reported = reported + 1;
-            }
-            None => {
-                state.next_tool_call += 1;
-                call.id = state.next_tool_call;
-                call.reported = 1;
-            }
+        let call = state.tool_calls.put(call);
+        // Of endless repetitions the file tells fewer and fewer; the end of the run tells their number.
+        if call.reported <= 8 || call.reported.is_power_of_two() {
+            self.store.append("tool_calls.jsonl", &call);
         }
-        self.store.append("tool_calls.jsonl", &call);
-        state.tool_calls.put(call.id, call);
+    }
+
+    /// The tool calls are told what showed that they ran: the last word about each.
+    pub(crate) fn tool_calls_ran(&self, ran: impl Fn(&str) -> Ran) {
+        for call in self.state().tool_calls.settle(ran) {
+            self.store.append("tool_calls.jsonl", &call);
+        }
     }
 
     pub(crate) fn error(&self, error: Error) {
         let error = self.redactor.error(error);
         let mut state = self.state();
-        if state.errors.len() < MAX_ERRORS {
+        // Whoever makes one kind of error over and over does not keep others out.
+        let alike = state.errors.iter().filter(|earlier| earlier.code() == error.code()).count();
+        if state.errors.len() < MAX_ERRORS && alike < MAX_ERRORS / 4 {
             self.store.append("errors.jsonl", &error);
             state.errors.push(error);
         } else {
@@ -174,6 +174,7 @@ impl Journal {
             ("entries_dropped", "hits", state.hits.dropped(), SEEN),
             ("entries_dropped", "model calls", state.model_calls.dropped(), SEEN),
             ("tool_calls_dropped", "tool calls", state.tool_calls.dropped(), LOST),
+            ("entries_dropped", "made-up reports of tool calls", state.tool_calls.made_up_dropped(), SEEN),
             ("entries_dropped", "errors", state.errors_dropped, SEEN),
         ];
         for (code, kind, count, what) in dropped.into_iter().filter(|(_, _, count, _)| *count > 0) {
@@ -258,6 +259,8 @@ mod tests {
             decision: RecordedDecision::Allow,
             reason: None,
             updated_input: None,
+            ends_turn: false,
+            unheard: None,
             checked: false,
             error: None,
             latency: Duration::ZERO,
@@ -267,6 +270,17 @@ mod tests {
 
     fn codes(journal: &Journal) -> Vec<String> {
         journal.errors().iter().map(|error| error.code().to_owned()).collect()
+    }
+
+    #[test]
+    fn one_kind_of_error_leaves_room_for_others() {
+        let (_folder, journal) = journal();
+        for _ in 0..1_000 {
+            journal.error(Error::redroom("flood", "x"));
+        }
+        journal.error(Error::redroom("denied_call_ran", "x"));
+        assert_eq!(journal.errors().len(), MAX_ERRORS / 4 + 2);
+        assert_eq!(codes(&journal)[MAX_ERRORS / 4..], ["denied_call_ran", "entries_dropped"]);
     }
 
     #[test]

@@ -96,11 +96,6 @@ impl<E: Entry> Log<E> {
         self.recent.get(&number).or_else(|| self.kept.get(&number))
     }
 
-    /// The newest entry that `matches`.
-    pub(crate) fn find(&self, matches: impl Fn(&E) -> bool) -> Option<&E> {
-        self.recent.values().rev().chain(self.kept.values().rev()).find(|entry| matches(entry))
-    }
-
     /// How many entries were pushed out.
     pub(crate) fn dropped(&self) -> u64 {
         self.highest.saturating_sub((self.recent.len() + self.kept.len()) as u64)

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::changes::{Change, FoundSecret};
 use super::journal::ModelCall;
-use super::tool_call::{InModelAnswer, RecordedToolCall};
+use super::tool_call::RecordedToolCall;
 use crate::agent::Turn;
 use crate::backend::BackendFacts;
 use crate::error::Error;
@@ -207,7 +207,7 @@ impl RunResult {
     fn kept_from_page(&self, call: &RecordedToolCall) -> bool {
         let input = call.input.to_string();
         let by_guard = call.checked && call.error.is_none() && call.denied() && !call.truncated;
-        let by_guard = by_guard && call.in_model_answer != InModelAnswer::Unmatched;
+        let by_guard = by_guard && !call.claim.is_made_up();
         by_guard && self.unvisited_pages.iter().any(|page| names_page(&input, page))
     }
 
@@ -316,8 +316,9 @@ mod tests {
             (json!({ "decision": "allow" }), false),
             (json!({ "checked": false }), false),
             (json!({ "truncated": true }), false),
-            (json!({ "in_model_answer": "unmatched" }), false),
-            (json!({ "in_model_answer": "matched" }), true),
+            (json!({ "claim": "forged" }), false),
+            (json!({ "claim": "altered" }), false),
+            (json!({ "claim": "matched" }), true),
             (json!({ "error": { "by": "tool_call_check", "code": "timeout", "detail": "" } }), false),
             (json!({ "input": { "url": "https://docs.redroom.test/setup-guide" } }), false),
             (json!({ "input": { "url": "https://old.docs.redroom.test/setup" } }), false),

@@ -8,7 +8,7 @@ use super::changes::FoundSecret;
 use super::journal::Proof;
 use super::log::Entry;
 use crate::error::Error;
-use crate::guard::{RecordedDecision, Ruling, ToolCall};
+use crate::guard::{RecordedDecision, Ruling, ToolCall, arguments};
 
 /// What the agent's tool hook reported: a claim. One that is reported twice is one, if both reports say the same and got the
 /// same decision; several of one `tool_use_id` that do not are an agent's, or a process of its sandbox's, that lies.
@@ -34,12 +34,24 @@ pub struct RecordedToolCall {
     pub mcp_server: Option<String>,
     /// Whether the model asked for it: what no model asked for, a process of the sandbox made up.
     #[serde(default)]
-    pub in_model_answer: InModelAnswer,
+    pub claim: Claim,
+    /// Whether anything showed that it ran.
+    #[serde(default)]
+    pub ran: Ran,
     /// The decision that the agent acts on.
     pub decision: RecordedDecision,
     /// Why, in the guard's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The arguments with which the guard had it run, in place of `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_input: Option<Value>,
+    /// The guard's answer ends the turn after this call, whether it ran or not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ends_turn: bool,
+    /// What the guard's answer may have meant and the agent passed over, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<String>,
     /// Whether a guard was asked.
     pub checked: bool,
     /// How long the guard took.
@@ -59,19 +71,47 @@ pub struct RecordedToolCall {
     pub secrets: Vec<FoundSecret>,
 }
 
-/// Whether an answer of the model, as it passed on its way to the agent, asked for a reported tool call.
+/// What a reported tool call is, held against the model's answers as they passed on their way to the agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum InModelAnswer {
+pub enum Claim {
     /// There was no answer to compare with, not all of them could be read, or the report had no id.
     #[default]
     Unknown,
-    /// An answer that came before asked for this tool under this id. Anybody in the sandbox can read an id and report the
-    /// same tool with other arguments; that is a second call of this id.
+    /// An answer that came before asked for this tool, under this id, with these arguments. What the agent fills in or puts right
+    /// on the way (a default, a relative path) is the same.
     Matched,
-    /// None did: the report is not of a call that the model asked for.
-    Unmatched,
+    /// As `matched`, but it had been reported before: by the agent once more, or by a process that read it somewhere.
+    Repeated,
+    /// An answer asked for this tool under this id, but with other arguments.
+    Altered,
+    /// No answer asked for this tool under this id.
+    Forged,
+    /// It was never reported: an answer asked for it, and it ran. The input is what the model asked for.
+    Missing,
+}
+
+impl Claim {
+    /// Whether a model's answer is known not to have asked for this.
+    pub fn is_made_up(self) -> bool {
+        matches!(self, Claim::Altered | Claim::Forged)
+    }
+}
+
+/// What showed that a tool call ran. A call that fails before it begins does not run; of one that is the last of its run, only the
+/// agent's hook can tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Ran {
+    /// Nothing did.
+    #[default]
+    Unseen,
+    /// The agent's hook said so, or somebody in its name: a claim.
+    Claimed,
+    /// Its result came back to the model, and was no failure.
+    Returned,
 }
 
 impl RecordedToolCall {
@@ -89,9 +129,13 @@ impl RecordedToolCall {
             tool_use_id: id,
             agent_id,
             mcp_server,
-            in_model_answer: InModelAnswer::Unknown,
+            claim: Claim::Unknown,
+            ran: Ran::Unseen,
             decision: ruling.decision,
             reason: ruling.reason,
+            updated_input: ruling.updated_input,
+            ends_turn: ruling.ends_turn,
+            ignored: ruling.unheard,
             checked: ruling.checked,
             latency_ms: u64::try_from(ruling.latency.as_millis()).unwrap_or(u64::MAX),
             error: ruling.error,
@@ -102,21 +146,54 @@ impl RecordedToolCall {
         }
     }
 
+    /// A call that ran although its hook was never called.
+    pub(crate) fn missing(at_ms: u64, id: String, tool: String, input: Value, ran: Ran) -> Self {
+        RecordedToolCall {
+            id: 0,
+            at_ms,
+            tool,
+            input,
+            tool_use_id: Some(id),
+            agent_id: None,
+            mcp_server: None,
+            claim: Claim::Missing,
+            ran,
+            decision: RecordedDecision::None,
+            reason: None,
+            updated_input: None,
+            ends_turn: false,
+            ignored: None,
+            checked: false,
+            latency_ms: 0,
+            error: None,
+            payload: Vec::new().into(),
+            truncated: false,
+            reported: 0,
+            secrets: Vec::new(),
+        }
+    }
+
     /// Whether it is the same call as an `earlier` one: agents report some twice, the second time with what they filled in
-    /// for arguments that were left out.
+    /// for arguments that were left out, or put right.
     pub(crate) fn repeats(&self, earlier: &RecordedToolCall) -> bool {
-        let kept = match (&earlier.input, &self.input) {
-            (Value::Object(earlier), Value::Object(now)) => {
-                earlier.iter().all(|(name, value)| now.get(name) == Some(value))
-            }
-            (earlier, now) => earlier == now,
-        };
-        let who = |call: &RecordedToolCall| (call.agent_id.clone(), call.mcp_server.clone());
+        fn who(call: &RecordedToolCall) -> (Option<&str>, Option<&str>) {
+            (call.agent_id.as_deref(), call.mcp_server.as_deref())
+        }
         self.tool_use_id == earlier.tool_use_id
             && self.tool == earlier.tool
             && self.decision == earlier.decision
+            && self.claim.is_made_up() == earlier.claim.is_made_up()
             && who(self) == who(earlier)
-            && kept
+            && arguments::are_reported(&earlier.input, &self.input, self.cwd().as_deref())
+    }
+
+    /// Where the agent's shell was, as the payload says.
+    fn cwd(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Place {
+            cwd: String,
+        }
+        serde_json::from_slice(&self.payload.0).ok().map(|Place { cwd }| cwd)
     }
 
     /// Whether the agent was told not to run it.
@@ -129,7 +206,7 @@ impl Entry for RecordedToolCall {
     type Proof = Proof;
 
     fn weight(&self) -> usize {
-        256 + 2 * self.payload.len()
+        256 + 2 * self.payload.len() + self.updated_input.as_ref().map_or(0, |input| input.to_string().len())
     }
 
     fn proofs(&self) -> Vec<Proof> {
@@ -140,6 +217,9 @@ impl Entry for RecordedToolCall {
         if self.payload.0.len() > EXCERPT {
             self.payload.0.truncate(EXCERPT);
             shorten(&mut self.input);
+            if let Some(input) = &mut self.updated_input {
+                shorten(input);
+            }
             self.truncated = true;
         }
     }
@@ -194,6 +274,8 @@ mod tests {
             decision,
             reason: None,
             updated_input: None,
+            ends_turn: false,
+            unheard: None,
             checked: true,
             error: None,
             latency: Duration::ZERO,

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio_util::task::AbortOnDropHandle;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use super::{Decision, Judge, Kind, ToolCall, ToolCallCheck, UrlCheck};
 use crate::error::{By, Error, Result};
 use crate::model::panic_text;
 
-/// Something that checks tool calls: a [`UrlCheck`], an async function from [`ToolCall`] to [`Decision`], or
+/// Something that checks tool calls: a service's URL, a [`UrlCheck`] (a URL with headers), an async function from [`ToolCall`] to [`Decision`], or
 /// [`ToolCallCheck::none`].
 pub trait IntoToolCallCheck {
     /// The check that it is.
@@ -27,11 +28,23 @@ where
     Fut: Future<Output = Decision> + Send + 'static,
 {
     async fn judge(&self, _run: &str, _payload: &Bytes, call: ToolCall) -> Result<Bytes> {
-        // A task of its own: a function that blocks its thread cannot hold up the clock that it is given.
-        let function = Arc::clone(&self.0);
-        let task = AbortOnDropHandle::new(tokio::spawn(async move { function(call).await }));
-        match task.await {
-            Ok(decision) => Ok(decision.answer()),
+        // On a thread of its own: a function that blocks it holds up neither the clock that it is given nor other calls. It is
+        // dropped at its next `await` when nobody waits for it any more.
+        let (function, runtime) = (Arc::clone(&self.0), Handle::current());
+        let (waiting, given_up) = oneshot::channel::<()>();
+        let task = tokio::task::spawn_blocking(move || {
+            runtime.block_on(async move {
+                tokio::select! {
+                    decision = function(call) => Some(decision),
+                    _ = given_up => None,
+                }
+            })
+        });
+        let ended = task.await;
+        drop(waiting);
+        match ended {
+            Ok(Some(decision)) => Ok(decision.answer()),
+            Ok(None) => Err(Error::new(By::ToolCallCheck, "timeout", "the test's guard was given up")),
             Err(ended) => {
                 let panic = ended.try_into_panic().ok();
                 let says = panic.as_deref().map_or("(cancelled)", panic_text);
@@ -52,6 +65,13 @@ where
 {
     fn into_tool_call_check(self) -> ToolCallCheck {
         ToolCallCheck(Kind::Function(Arc::new(Function(Arc::new(self)))))
+    }
+}
+
+/// A service's URL.
+impl IntoToolCallCheck for &str {
+    fn into_tool_call_check(self) -> ToolCallCheck {
+        ToolCallCheck::url(self).into()
     }
 }
 

@@ -15,6 +15,11 @@ pub(crate) enum HookEvent {
         /// What the user said.
         prompt: String,
     },
+    /// A tool has run, or has failed while it ran.
+    Ran {
+        /// The call's id.
+        tool_use_id: String,
+    },
     /// Something else.
     Other {
         /// What it calls itself.
@@ -65,6 +70,11 @@ struct McpServer {
 }
 
 #[derive(Deserialize)]
+struct PostToolUse {
+    tool_use_id: String,
+}
+
+#[derive(Deserialize)]
 struct UserPromptSubmit {
     prompt: String,
 }
@@ -96,6 +106,11 @@ impl HookEvent {
             "UserPromptSubmit" => {
                 let UserPromptSubmit { prompt } = read(&payload)?;
                 Ok(HookEvent::UserPromptSubmit { session_id, prompt })
+            }
+            // What failed before it ran is told by neither: tried.
+            "PostToolUse" | "PostToolUseFailure" => {
+                let PostToolUse { tool_use_id } = read(&payload)?;
+                Ok(HookEvent::Ran { tool_use_id })
             }
             _ => Ok(HookEvent::Other { name, session_id }),
         }
@@ -133,6 +148,13 @@ mod tests {
             HookEvent::parse(prompt.as_bytes()).unwrap(),
             HookEvent::UserPromptSubmit { session_id: "s".into(), prompt: "hi".into() }
         );
+        for event in ["PostToolUse", "PostToolUseFailure"] {
+            let ran = json!({ "hook_event_name": event, "session_id": "s", "tool_use_id": "t", "tool_response": [1] });
+            assert_eq!(
+                HookEvent::parse(ran.to_string().as_bytes()).unwrap(),
+                HookEvent::Ran { tool_use_id: "t".into() }
+            );
+        }
         let stop = json!({ "hook_event_name": "Stop", "session_id": "s" }).to_string();
         assert_eq!(
             HookEvent::parse(stop.as_bytes()).unwrap(),

@@ -6,8 +6,9 @@ use std::time::Duration;
 use http::Response;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
+use tokio::time::Instant;
 
-use super::{Decision, Guard, IntoToolCallCheck, RecordedDecision, Ruling, ToolCall, ToolCallCheck};
+use super::{Decision, Guard, IntoToolCallCheck, PATIENCE, RecordedDecision, Ruling, ToolCall, ToolCallCheck};
 use crate::error::By;
 use crate::outbound::loopback::{Server, nobody, ok};
 use crate::outbound::{Body, Client, Proxies, full};
@@ -104,17 +105,83 @@ async fn a_service_that_is_not_there_or_hangs_up_denies() {
     assert_denied(&ask(ToolCallCheck::url(&cut.url)).await, "network_error");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_guard_has_twenty_five_seconds() {
-    async fn slow(_: ToolCall) -> Decision {
-        tokio::time::sleep(Duration::from_secs(24)).await;
-        Decision::allow()
-    }
-    let ruling = ask(slow).await;
-    assert_eq!((ruling.decision, ruling.latency), (RecordedDecision::Allow, Duration::from_secs(24)));
-    let ruling = ask(async |_: ToolCall| std::future::pending::<Decision>().await).await;
-    assert_denied(&ruling, "timeout");
-    assert_eq!(ruling.latency, Duration::from_secs(25));
+/// Long enough for anything on this machine that answers at all.
+const SHORT: Duration = Duration::from_millis(400);
+
+async fn ask_shortly(check: impl IntoToolCallCheck) -> Ruling {
+    let begun = Instant::now();
+    let ruling = open(check).with_patience(SHORT).ask("run-1", payload().as_bytes()).await;
+    assert!(ruling.latency >= SHORT && begun.elapsed() < 20 * SHORT, "{:?}", ruling.latency);
+    ruling
+}
+
+#[test]
+fn a_guard_has_twenty_five_seconds() {
+    let guard = open(ToolCallCheck::none());
+    assert_eq!((guard.patience, PATIENCE), (PATIENCE, Duration::from_secs(25)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_guard_that_takes_too_long_denies_in_whatever_way_it_does() {
+    let drips = Server::dripping(b"HTTP/1.1 200 OK\r\ncontent-length: 2000\r\n\r\n", SHORT / 8).await;
+    assert_denied(&ask_shortly(ToolCallCheck::url(&drips.url)).await, "timeout");
+    let silent = Server::raw(b"", false).await;
+    assert_denied(&ask_shortly(ToolCallCheck::url(&silent.url)).await, "timeout");
+    let half = Server::raw(b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{}", false).await;
+    assert_denied(&ask_shortly(ToolCallCheck::url(&half.url)).await, "timeout");
+    let (dropped, is_dropped) = tokio::sync::oneshot::channel::<()>();
+    let dropped = Arc::new(std::sync::Mutex::new(Some(dropped)));
+    let endless = move |_: ToolCall| {
+        let held = dropped.lock().unwrap().take();
+        async move {
+            let decision = std::future::pending::<Decision>().await;
+            drop(held);
+            decision
+        }
+    };
+    assert_denied(&ask_shortly(endless).await, "timeout");
+    is_dropped.await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_function_that_blocks_its_thread_holds_up_neither_the_clock_nor_other_calls() {
+    let (_open, door) = std::sync::mpsc::channel::<()>();
+    let door = Arc::new(std::sync::Mutex::new(Some(door)));
+    let guard = open(move |call: ToolCall| {
+        let door = if call.tool_use_id == "toolu_1" { door.lock().unwrap().take() } else { None };
+        async move {
+            if let Some(door) = door {
+                let _ = door.recv_timeout(30 * SHORT);
+            }
+            Decision::allow()
+        }
+    });
+    let guard = guard.with_patience(SHORT);
+    let (blocked, other) = (payload(), payload().replace("toolu_1", "toolu_2"));
+    let (blocked, other) = tokio::join!(guard.ask("run-1", blocked.as_bytes()), guard.ask("run-1", other.as_bytes()));
+    assert_denied(&blocked, "timeout");
+    assert!(blocked.latency < 20 * SHORT, "{:?}", blocked.latency);
+    assert_eq!(other.decision, RecordedDecision::Allow);
+    drop(_open);
+}
+
+#[tokio::test]
+async fn a_service_that_nobody_can_trust_is_not_asked() {
+    let (server, _certificate) = Server::tls(|_| "{}".to_owned()).await;
+    let ruling = ask(ToolCallCheck::url(&server.url).header("x-key", "hunter2")).await;
+    assert_denied(&ruling, "network_error");
+    assert!(ruling.error.unwrap().detail().contains("certificate"));
+}
+
+#[tokio::test]
+async fn what_the_agent_does_not_hear_of_an_answer_is_told() {
+    let server = Server::noting(|| ok(r#"{"permissionDecision":"deny"}"#)).await;
+    let ruling = ask(ToolCallCheck::url(&server.url)).await;
+    assert_eq!((ruling.decision, ruling.checked, &ruling.error), (RecordedDecision::None, true, &None));
+    assert!(ruling.unheard.unwrap().contains("permissionDecision"));
+    let server = Server::noting(|| ok(r#"{"decision":"approve","continue":false}"#)).await;
+    let ruling = ask(ToolCallCheck::url(&server.url)).await;
+    assert_eq!((ruling.decision, ruling.ends_turn, ruling.unheard), (RecordedDecision::Allow, true, None));
 }
 
 #[tokio::test]

@@ -100,6 +100,24 @@ impl Server {
         Server { seen, ..server }
     }
 
+    /// Reads a request's head from each connection, sends these bytes, then a space every so often, until nobody listens.
+    pub(crate) async fn dripping(bytes: &'static [u8], every: std::time::Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.windows(4).any(|end| end == b"\r\n\r\n") && stream.read_buf(&mut head).await.unwrap() > 0 {}
+                stream.write_all(bytes).await.unwrap();
+                let mut beat = tokio::time::interval(every);
+                while stream.write_all(b" ").await.is_ok() {
+                    beat.tick().await;
+                }
+            }
+        });
+        Server { url, seen: Arc::default(), _task: AbortOnDropHandle::new(task) }
+    }
+
     /// Reads a request's head from each connection, sends these bytes, and closes, or keeps the connection open.
     pub(crate) async fn raw(bytes: &'static [u8], close: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

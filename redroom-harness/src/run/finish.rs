@@ -117,9 +117,7 @@ impl Live {
             let detail = format!("{}: {}", missed.path.to_text(), missed.why);
             self.journal.error(Error::new(By::Backend, "not_collected", detail));
         }
-        if let Some(error) = self.recorder.unreported() {
-            self.journal.error(error);
-        }
+        self.recorder.settle();
         let hits = self.journal.hits();
         let model_calls = self.journal.model_calls();
         let tool_calls = self.journal.tool_calls();

@@ -12,14 +12,20 @@ use bytes::Bytes;
 use http::Response;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::error::{By, Error, Result};
-use crate::evidence::InModelAnswer;
-use crate::guard::ToolCall;
+use crate::evidence::{Claim, Ran};
+use crate::guard::{RecordedDecision, ToolCall, arguments};
 use crate::model::{AnswerBlocks, Body, RequestBlocks, ToolBlock};
 
 /// The most tool uses that are remembered.
 const MAX_USES: usize = 10_000;
+/// The most that their arguments may weigh together, in bytes; those of the uses after are not known.
+const MAX_INPUTS: usize = 32 << 20;
+/// The most answers that may ask for something under one id.
+const MAX_INPUTS_OF_ONE: usize = 4;
 /// How many calls an error names.
 const NAMED: usize = 5;
 
@@ -30,20 +36,51 @@ pub(super) struct Ledger(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     uses: HashMap<String, Use>,
+    /// Reported calls of whose ids no answer told, where not all answers could be read.
+    unasked: HashMap<String, Use>,
     /// Whether any answer was read.
     reads: bool,
     /// Whether there were answers, or parts of some, that nobody could read.
     has_gaps: bool,
+    /// What the arguments weigh that are remembered.
+    weight: usize,
+}
+
+type Digest = [u8; 32];
+
+fn digest(input: &Value) -> Digest {
+    Sha256::digest(input.to_string()).into()
 }
 
 /// A tool use of a model's answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Use {
     tool: String,
     /// Its place among the others.
     number: usize,
-    reported: bool,
-    ran: bool,
+    /// The arguments that were asked for: those of several answers, if a broken answer was asked for again.
+    inputs: Vec<Value>,
+    /// Whether arguments are missing there: too large, no JSON, or still to come.
+    has_unread_input: bool,
+    /// What is left of the arguments with which it was reported last, as it was asked for.
+    reported: Option<Digest>,
+    /// How many times they were others than before.
+    changes: u32,
+    /// Whether it was reported with arguments that nobody asked for.
+    altered: bool,
+    allowed: bool,
+    denied: bool,
+    ran: Ran,
+}
+
+/// A tool use that ran although its hook was never called.
+#[derive(Debug, PartialEq)]
+pub(super) struct Missing {
+    pub(super) id: String,
+    pub(super) tool: String,
+    /// What the model asked for, as far as it is known.
+    pub(super) input: Value,
+    pub(super) ran: Ran,
 }
 
 impl Ledger {
@@ -51,9 +88,9 @@ impl Ledger {
     pub(super) fn request(self: &Arc<Self>, body: Body) -> Body {
         let (ledger, mut blocks) = (self.clone(), RequestBlocks::default());
         overheard(body, move |bytes| {
-            blocks.feed(bytes, &mut |block| match block {
-                ToolBlock::Result { id, failed: false } => ledger.came_back(&id),
-                ToolBlock::Result { .. } | ToolBlock::Use { .. } => {}
+            blocks.feed(bytes.unwrap_or_default(), &mut |block| match block {
+                ToolBlock::Result { id, failed: false } => ledger.ran(&id, Ran::Returned),
+                ToolBlock::Result { .. } | ToolBlock::Use { .. } | ToolBlock::Input { .. } => {}
             });
         })
     }
@@ -67,70 +104,166 @@ impl Ledger {
             self.state().has_gaps = true;
             return answer;
         }
-        self.state().reads = true;
         let (ledger, mut blocks) = (self.clone(), AnswerBlocks::default());
         answer.map(|body| {
             overheard(body, move |bytes| {
-                blocks.feed(bytes, &mut |block| match block {
+                blocks.feed(bytes.unwrap_or_default(), &mut |block| match block {
                     ToolBlock::Use { id, name } => ledger.asked_for(id, name),
+                    ToolBlock::Input { id, input } => ledger.asked_with(&id, input),
                     ToolBlock::Result { .. } => {}
                 });
+                match (blocks.is_message(), bytes) {
+                    (true, _) => ledger.state().reads = true,
+                    // Whatever it was, it may have asked for tools.
+                    (false, None) => ledger.state().has_gaps = true,
+                    (false, Some(_)) => {}
+                }
             })
         })
     }
 
     /// The hook reports a call.
-    pub(super) fn reported(&self, call: &ToolCall) -> InModelAnswer {
+    pub(super) fn reported(&self, call: &ToolCall) -> Claim {
         let mut state = self.state();
         let reads_all = state.reads && !state.has_gaps;
-        match state.uses.get_mut(&call.tool_use_id) {
-            Some(asked) => {
-                asked.reported = true;
-                // Anybody in the sandbox can report something else under the id of a call that it has read.
-                if asked.tool == call.tool_name { InModelAnswer::Matched } else { InModelAnswer::Unmatched }
+        let Some(asked) = state.uses.get_mut(&call.tool_use_id) else {
+            if reads_all {
+                return Claim::Forged;
             }
-            None if reads_all => InModelAnswer::Unmatched,
-            None => InModelAnswer::Unknown,
+            state.report_unasked(call);
+            return Claim::Unknown;
+        };
+        // Anybody in the sandbox can report something else under the id of a call that it has read.
+        if !arguments::is_tool(&asked.tool, &call.tool_name) {
+            return Claim::Forged;
+        }
+        let cwd = call.payload["cwd"].as_str();
+        let is_asked = asked.inputs.iter().any(|input| arguments::are_reported(input, &call.tool_input, cwd));
+        if !is_asked {
+            asked.altered = true;
+            return if asked.has_unread_input { Claim::Unknown } else { Claim::Altered };
+        }
+        let input = digest(&call.tool_input);
+        match asked.reported.replace(input) {
+            None => Claim::Matched,
+            // An agent tells some calls a second time, when it has filled in or put right what the model left open.
+            Some(earlier) if earlier != input && asked.changes == 0 => {
+                asked.changes = 1;
+                Claim::Matched
+            }
+            Some(_) => Claim::Repeated,
         }
     }
 
-    /// What is wrong if calls ran that no hook reported: nobody saw or checked them.
-    pub(super) fn unreported(&self) -> Option<Error> {
-        let state = self.state();
-        let mut unseen: Vec<(&String, &Use)> =
-            state.uses.iter().filter(|(_, asked)| asked.ran && !asked.reported).collect();
-        unseen.sort_by_key(|(_, asked)| asked.number);
-        let mut named: Vec<String> =
-            unseen.iter().take(NAMED).map(|(id, asked)| format!("{} ({id})", asked.tool)).collect();
-        if unseen.len() > NAMED {
-            named.push(format!("and {} more", unseen.len() - NAMED));
+    /// What the agent was told to do with a reported call.
+    pub(super) fn ruled(&self, id: &str, decision: RecordedDecision) {
+        if let Some(call) = self.state().call(id) {
+            call.allowed |= decision.runs();
+            call.denied |= !decision.runs();
         }
-        (!unseen.is_empty()).then(|| {
+    }
+
+    /// Something shows that a call ran.
+    pub(super) fn ran(&self, id: &str, ran: Ran) {
+        if let Some(call) = self.state().call(id) {
+            call.ran = call.ran.max(ran);
+        }
+    }
+
+    /// Whether anything showed that a call ran.
+    pub(super) fn has_run(&self, id: &str) -> Ran {
+        self.state().call(id).map(|call| call.ran).unwrap_or_default()
+    }
+
+    /// Calls that ran and that no hook reported as they were asked for: nobody saw or checked them.
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        let state = self.state();
+        let mut missing: Vec<(&String, &Use)> = state.uses.iter().filter(|(_, call)| call.is_missing()).collect();
+        missing.sort_by_key(|(_, call)| call.number);
+        let of = |(id, call): (&String, &Use)| Missing {
+            id: id.clone(),
+            tool: call.tool.clone(),
+            input: call.inputs.last().cloned().unwrap_or_default(),
+            ran: call.ran,
+        };
+        missing.into_iter().map(of).collect()
+    }
+
+    /// What is wrong with the hook: calls that ran past it, or against its word.
+    pub(super) fn faults(&self) -> Vec<Error> {
+        let state = self.state();
+        let named = |wanted: &dyn Fn(&Use) -> bool| {
+            let mut calls: Vec<(&String, &Use)> = state.uses.iter().filter(|(_, call)| wanted(call)).collect();
+            calls.extend(state.unasked.iter().filter(|(_, call)| wanted(call)));
+            calls.sort_by_key(|(_, call)| call.number);
+            let mut names: Vec<String> =
+                calls.iter().take(NAMED).map(|(id, call)| format!("{} ({id})", call.tool)).collect();
+            if calls.len() > NAMED {
+                names.push(format!("and {} more", calls.len() - NAMED));
+            }
+            (!calls.is_empty()).then(|| names.join(", "))
+        };
+        let unreported = named(&|call| call.is_missing() && !call.altered).map(|names| {
             Error::new(
                 By::Agent,
                 "hook_not_called",
                 format!(
                     "the agent ran tools that its model asked for without calling its tool hook, so nobody saw or checked them: \
-                     {}; look at its managed settings",
-                    named.join(", ")
+                     {names}; look at its managed settings"
                 ),
             )
-        })
+        });
+        let altered = named(&|call| call.is_missing() && call.altered).map(|names| {
+            Error::new(
+                By::Agent,
+                "hook_call_altered",
+                format!(
+                    "tools ran that were reported to the tool hook with other arguments than the model asked for, so nobody checked \
+                     what ran: {names}; compare the tool call's input with the model's answer"
+                ),
+            )
+        });
+        let denied = named(&|call| call.ran_denied()).map(|names| {
+            let told = state.uses.values().chain(state.unasked.values()).filter(|call| call.ran_denied());
+            let how = match told.map(|call| call.ran).max() {
+                Some(Ran::Returned) => "its result came back to the model",
+                _ => "its hook said so afterwards",
+            };
+            Error::new(
+                By::Agent,
+                "denied_call_ran",
+                format!(
+                    "the agent ran what it had been told not to run ({how}): {names}; a guard does not bind this agent"
+                ),
+            )
+        });
+        [unreported, altered, denied].into_iter().flatten().collect()
     }
 
     fn asked_for(&self, id: String, tool: String) {
         let mut state = self.state();
         let number = state.uses.len();
-        if number < MAX_USES {
-            state.uses.entry(id).or_insert(Use { tool, number, reported: false, ran: false });
-        } else {
+        if number >= MAX_USES && !state.uses.contains_key(&id) {
             state.has_gaps = true;
+            return;
         }
+        let call = state.uses.entry(id).or_insert_with(|| Use { tool, number, ..Use::default() });
+        call.has_unread_input = true;
     }
 
-    fn came_back(&self, id: &str) {
-        if let Some(asked) = self.state().uses.get_mut(id) {
-            asked.ran = true;
+    fn asked_with(&self, id: &str, input: Option<Value>) {
+        let mut state = self.state();
+        let weight = input.as_ref().map_or(0, weight_of);
+        let fits = state.weight + weight <= MAX_INPUTS;
+        let Some(call) = state.uses.get_mut(id) else { return };
+        match input {
+            Some(input) if call.inputs.contains(&input) => call.has_unread_input = false,
+            Some(input) if fits && call.inputs.len() < MAX_INPUTS_OF_ONE => {
+                call.inputs.push(input);
+                call.has_unread_input = false;
+                state.weight += weight;
+            }
+            Some(_) | None => call.has_unread_input = true,
         }
     }
 
@@ -139,17 +272,53 @@ impl Ledger {
     }
 }
 
-/// A body that somebody listens to.
+impl State {
+    fn call(&mut self, id: &str) -> Option<&mut Use> {
+        match self.uses.get_mut(id) {
+            Some(call) => Some(call),
+            None => self.unasked.get_mut(id),
+        }
+    }
+
+    fn report_unasked(&mut self, call: &ToolCall) {
+        let number = self.unasked.len();
+        if number < MAX_USES {
+            let (id, tool) = (call.tool_use_id.clone(), call.tool_name.clone());
+            let reported = Some(Digest::default());
+            self.unasked.entry(id).or_insert_with(|| Use { tool, number, reported, ..Use::default() });
+        }
+    }
+}
+
+/// About how many bytes a value takes.
+fn weight_of(value: &Value) -> usize {
+    value.to_string().len()
+}
+
+impl Use {
+    /// Whether it ran and was never reported as it was asked for. Of what cannot be compared nothing is said.
+    fn is_missing(&self) -> bool {
+        let compared = !(self.altered && self.has_unread_input);
+        self.ran != Ran::Unseen && self.reported.is_none() && compared
+    }
+
+    fn ran_denied(&self) -> bool {
+        self.ran != Ran::Unseen && self.denied && !self.allowed
+    }
+}
+
+/// A body that somebody listens to, who is also told when it has come to its end.
 struct Overheard<F> {
     body: Body,
     hear: F,
+    ended: bool,
 }
 
-fn overheard(body: Body, hear: impl FnMut(&[u8]) + Send + Unpin + 'static) -> Body {
-    Overheard { body, hear }.boxed_unsync()
+fn overheard(body: Body, hear: impl FnMut(Option<&[u8]>) + Send + Unpin + 'static) -> Body {
+    Overheard { body, hear, ended: false }.boxed_unsync()
 }
 
-impl<F: FnMut(&[u8]) + Unpin> http_body::Body for Overheard<F> {
+impl<F: FnMut(Option<&[u8]>) + Unpin> http_body::Body for Overheard<F> {
     type Data = Bytes;
     type Error = Error;
 
@@ -159,7 +328,12 @@ impl<F: FnMut(&[u8]) + Unpin> http_body::Body for Overheard<F> {
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
-            (this.hear)(data);
+            (this.hear)(Some(data));
+        }
+        // Whoever reads a body of known length does not ask for more than that.
+        let ends = frame.is_none() || matches!(&frame, Some(Ok(_))) && this.body.is_end_stream();
+        if ends && !std::mem::replace(&mut this.ended, true) {
+            (this.hear)(None);
         }
         Poll::Ready(frame)
     }
@@ -181,11 +355,16 @@ mod tests {
     use crate::guard::HookEvent;
     use crate::outbound::full;
 
-    async fn answered(ledger: &Arc<Ledger>, status: u16, calls: &[(&str, &str)]) {
-        let content: Vec<Value> =
-            calls.iter().map(|(id, name)| json!({ "type": "tool_use", "id": id, "name": name, "input": {} })).collect();
-        let answer = Response::builder().status(status).body(full(json!({ "content": content }).to_string())).unwrap();
+    async fn answered(ledger: &Arc<Ledger>, status: u16, calls: &[(&str, &str, Value)]) {
+        let block = |(id, name, input): &(&str, &str, Value)| json!({ "type": "tool_use", "id": id, "name": name, "input": input });
+        let content: Vec<Value> = calls.iter().map(block).collect();
+        let message = json!({ "type": "message", "content": content }).to_string();
+        let answer = Response::builder().status(status).body(full(message)).unwrap();
         ledger.answer(answer).into_body().collect().await.unwrap();
+    }
+
+    fn command(command: &str) -> Value {
+        json!({ "command": command })
     }
 
     async fn came_back(ledger: &Arc<Ledger>, id: &str, failed: bool) {
@@ -194,52 +373,148 @@ mod tests {
         ledger.request(full(request.to_string())).collect().await.unwrap();
     }
 
-    fn reported(ledger: &Ledger, id: &str, tool: &str) -> InModelAnswer {
+    fn reported(ledger: &Ledger, id: &str, tool: &str, input: Value) -> Claim {
         let payload = json!({
-            "hook_event_name": "PreToolUse", "session_id": "s", "tool_name": tool, "tool_input": {}, "tool_use_id": id,
+            "hook_event_name": "PreToolUse", "session_id": "s", "tool_name": tool, "tool_input": input, "tool_use_id": id,
+            "cwd": "/workspace",
         });
         let Ok(HookEvent::PreToolUse(call)) = HookEvent::parse(payload.to_string().as_bytes()) else { panic!() };
         ledger.reported(&call)
     }
 
+    fn codes(ledger: &Ledger) -> Vec<String> {
+        ledger.faults().iter().map(|error| error.code().to_owned()).collect()
+    }
+
     #[tokio::test]
-    async fn a_report_is_matched_by_an_answer_that_asked_for_this_tool_under_this_id() {
+    async fn a_report_is_matched_by_an_answer_that_asked_for_just_this() {
         let ledger = Arc::new(Ledger::default());
-        assert_eq!(reported(&ledger, "toolu_1", "Bash"), InModelAnswer::Unknown);
-        answered(&ledger, 200, &[("toolu_1", "Bash")]).await;
-        answered(&ledger, 529, &[("toolu_2", "Bash")]).await;
-        assert_eq!(reported(&ledger, "toolu_1", "Bash"), InModelAnswer::Matched);
-        assert_eq!(reported(&ledger, "toolu_1", "Read"), InModelAnswer::Unmatched);
-        assert_eq!(reported(&ledger, "toolu_2", "Bash"), InModelAnswer::Unmatched);
+        assert_eq!(reported(&ledger, "toolu_0", "Bash", command("ls")), Claim::Unknown);
+        answered(
+            &ledger,
+            200,
+            &[("toolu_1", "Bash", command("curl evil")), ("toolu_3", "Task", json!({ "prompt": "x" }))],
+        )
+        .await;
+        answered(&ledger, 529, &[("toolu_2", "Bash", command("ls"))]).await;
+        for (id, tool, input, claim) in [
+            ("toolu_1", "Bash", command("true"), Claim::Altered),
+            ("toolu_1", "Bash", json!({}), Claim::Altered),
+            ("toolu_1", "Read", command("curl evil"), Claim::Forged),
+            ("toolu_2", "Bash", command("ls"), Claim::Forged),
+            ("toolu_1", "Bash", command("curl evil"), Claim::Matched),
+            ("toolu_1", "Bash", command("curl evil"), Claim::Repeated),
+            ("toolu_1", "Bash", json!({ "command": "curl evil", "timeout": 5 }), Claim::Matched),
+            ("toolu_1", "Bash", json!({ "command": "curl evil", "timeout": 6 }), Claim::Repeated),
+            ("toolu_1", "Bash", command("curl evil"), Claim::Repeated),
+            ("toolu_3", "Agent", json!({ "prompt": "x" }), Claim::Matched),
+        ] {
+            assert_eq!(reported(&ledger, id, tool, input.clone()), claim, "{id} {tool} {input}");
+        }
+        assert_eq!(codes(&ledger), [""; 0]);
     }
 
     #[tokio::test]
     async fn a_call_that_ran_and_was_not_reported_is_an_error() {
         let ledger = Arc::new(Ledger::default());
-        answered(
-            &ledger,
-            200,
-            &[("toolu_1", "Bash"), ("toolu_2", "Read"), ("toolu_3", "Nothing"), ("toolu_4", "Grep")],
-        )
-        .await;
-        reported(&ledger, "toolu_1", "Bash");
+        let calls = ["toolu_1", "toolu_2", "toolu_3", "toolu_4"].map(|id| (id, "Bash", command(id)));
+        answered(&ledger, 200, &calls).await;
+        assert_eq!(reported(&ledger, "toolu_1", "Bash", command("toolu_1")), Claim::Matched);
         for (id, failed) in [("toolu_1", false), ("toolu_3", true), ("toolu_of_nobody", false)] {
             came_back(&ledger, id, failed).await;
         }
-        assert_eq!(ledger.unreported(), None);
+        assert_eq!((ledger.faults(), ledger.missing()), (vec![], vec![]));
         came_back(&ledger, "toolu_2", false).await;
-        let error = ledger.unreported().unwrap();
-        assert_eq!((error.by(), error.code()), (By::Agent, "hook_not_called"));
-        assert!(error.detail().contains("Read (toolu_2);"), "{error}");
+        let faults = ledger.faults();
+        assert_eq!((faults.len(), faults[0].by(), faults[0].code()), (1, By::Agent, "hook_not_called"));
+        assert!(faults[0].detail().contains("Bash (toolu_2);"), "{}", faults[0]);
+        ledger.ran("toolu_3", Ran::Claimed);
+        let missing = ledger.missing();
+        let told: Vec<_> = missing.iter().map(|call| (call.id.as_str(), &call.input["command"], call.ran)).collect();
+        assert_eq!(told, [("toolu_2", &json!("toolu_2"), Ran::Returned), ("toolu_3", &json!("toolu_3"), Ran::Claimed)]);
+    }
+
+    #[tokio::test]
+    async fn a_harmless_report_under_the_id_of_a_call_does_not_stand_for_it() {
+        let ledger = Arc::new(Ledger::default());
+        answered(&ledger, 200, &[("toolu_1", "Bash", command("curl evil"))]).await;
+        assert_eq!(reported(&ledger, "toolu_1", "Bash", command("true")), Claim::Altered);
+        came_back(&ledger, "toolu_1", false).await;
+        assert_eq!(codes(&ledger), ["hook_call_altered"]);
+        assert_eq!(ledger.missing()[0].input, command("curl evil"));
+        // The agent's own report, as it should have come.
+        assert_eq!(reported(&ledger, "toolu_1", "Bash", command("curl evil")), Claim::Matched);
+        assert_eq!(codes(&ledger), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_denied_call_that_ran_is_an_error() {
+        use RecordedDecision::{Allow, Ask, Deny};
+        let ledger = Arc::new(Ledger::default());
+        let calls = ["a", "b", "c", "d", "e"].map(|id| (id, "Bash", command(id)));
+        answered(&ledger, 200, &calls).await;
+        for (id, decisions) in
+            [("a", &[Deny][..]), ("b", &[Ask]), ("c", &[Allow]), ("d", &[Deny, Allow]), ("e", &[Deny])]
+        {
+            assert_eq!(reported(&ledger, id, "Bash", command(id)), Claim::Matched);
+            decisions.iter().for_each(|decision| ledger.ruled(id, *decision));
+        }
+        came_back(&ledger, "a", true).await;
+        for id in ["c", "d"] {
+            came_back(&ledger, id, false).await;
+        }
+        assert_eq!(codes(&ledger), [""; 0]);
+        ledger.ran("b", Ran::Claimed);
+        let said = ledger.faults()[0].to_string();
+        assert!(
+            said.contains("denied_call_ran: ") && said.contains("Bash (b);") && said.contains("its hook said so"),
+            "{said}"
+        );
+        came_back(&ledger, "e", false).await;
+        let said = ledger.faults()[0].to_string();
+        assert!(said.contains("Bash (b), Bash (e);") && said.contains("came back to the model"), "{said}");
+        assert_eq!(ledger.has_run("e"), Ran::Returned);
     }
 
     #[tokio::test]
     async fn an_answer_that_nobody_can_read_makes_no_report_a_lie() {
+        for (encoding, body) in [("gzip", "x"), ("identity", r#"{"object":"chat.completion"}"#)] {
+            let ledger = Arc::new(Ledger::default());
+            answered(&ledger, 200, &[]).await;
+            assert_eq!(reported(&ledger, "toolu_1", "Bash", command("ls")), Claim::Forged);
+            let foreign = Response::builder().header("content-encoding", encoding).body(full(body)).unwrap();
+            ledger.answer(foreign).into_body().collect().await.unwrap();
+            assert_eq!(reported(&ledger, "toolu_1", "Bash", command("ls")), Claim::Unknown);
+            // Even so it is noticed if such a call runs against its denial.
+            ledger.ruled("toolu_1", RecordedDecision::Deny);
+            came_back(&ledger, "toolu_1", false).await;
+            assert_eq!(codes(&ledger), ["denied_call_ran"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn arguments_that_cannot_be_read_make_no_report_a_lie() {
         let ledger = Arc::new(Ledger::default());
-        answered(&ledger, 200, &[]).await;
-        assert_eq!(reported(&ledger, "toolu_1", "Bash"), InModelAnswer::Unmatched);
-        let packed = Response::builder().header("content-encoding", "gzip").body(full("x")).unwrap();
-        ledger.answer(packed).into_body().collect().await.unwrap();
-        assert_eq!(reported(&ledger, "toolu_1", "Bash"), InModelAnswer::Unknown);
+        let start = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"Bash","input":{}}}"#;
+        let delta = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"command"}}"#;
+        let stop = r#"{"type":"content_block_stop","index":0}"#;
+        let stream =
+            format!("data: {{\"type\":\"message_start\"}}\n\ndata: {start}\n\ndata: {delta}\n\ndata: {stop}\n\n");
+        ledger.answer(Response::new(full(stream))).into_body().collect().await.unwrap();
+        assert_eq!(reported(&ledger, "toolu_1", "Bash", json!({ "__unparsedToolInput": {} })), Claim::Unknown);
+        came_back(&ledger, "toolu_1", false).await;
+        assert_eq!(codes(&ledger), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_of_made_up_reports_is_bounded() {
+        let ledger = Arc::new(Ledger::default());
+        for number in 0..2 * MAX_USES {
+            assert_eq!(reported(&ledger, &format!("toolu_{number}"), "Bash", command("ls")), Claim::Unknown);
+        }
+        assert_eq!(ledger.state().unasked.len(), MAX_USES);
+        answered(&ledger, 200, &[("toolu_a", "Bash", command("ls"))]).await;
+        assert_eq!(reported(&ledger, "toolu_a", "Bash", command("ls")), Claim::Matched);
+        assert_eq!(reported(&ledger, "toolu_x", "Bash", command("ls")), Claim::Forged);
     }
 }

@@ -1,7 +1,9 @@
 //! The run as its slot's tenant: what the sidecar reports goes into the journal, what it asks goes to the model and the guard.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -12,8 +14,8 @@ use redroom_sidecar::wire::{Hit, ModelRequest};
 use super::answer;
 use super::ledger::Ledger;
 use crate::error::{By, Error};
-use crate::evidence::{Journal, RecordedToolCall};
-use crate::guard::{Guard, HookEvent};
+use crate::evidence::{Claim, Journal, Ran, RecordedToolCall};
+use crate::guard::{FLOOD, Guard, HookEvent, Ruling, ToolCall};
 use crate::link::Tenant;
 use crate::model::{Body, ModelCall, Note, Upstream};
 
@@ -29,7 +31,19 @@ pub(crate) struct Recorder {
     /// Whether a model request of this turn was refused for that.
     refused: AtomicBool,
     announces_turns: bool,
+    /// How many reports were made up.
+    made_up: AtomicU32,
+    /// What answers of the guard meant and did not say, as far as it was told.
+    unheard: Mutex<HashSet<String>>,
 }
+
+/// The most made-up reports of a run that its guard is asked about: a process in the sandbox is not to make this side call
+/// a service for ever.
+const MAX_MADE_UP: u32 = 1_000;
+/// The most forms of answers that the run tells of.
+const MAX_UNHEARD: usize = 16;
+/// The most calls that ran past the hook that are listed one by one.
+const MAX_MISSING: usize = 1_000;
 
 impl Recorder {
     pub(crate) fn new(
@@ -48,6 +62,8 @@ impl Recorder {
             hooked: AtomicBool::new(!announces_turns),
             refused: AtomicBool::new(false),
             announces_turns,
+            made_up: AtomicU32::new(0),
+            unheard: Mutex::default(),
         }
     }
 
@@ -57,9 +73,40 @@ impl Recorder {
         self.refused.store(false, Ordering::SeqCst);
     }
 
-    /// What is wrong if an agent that should report all its tool calls did not.
-    pub(crate) fn unreported(&self) -> Option<Error> {
-        if self.announces_turns { self.ledger.unreported() } else { None }
+    /// The run is over: what the hook did not tell, and what ran against its word, goes into the journal.
+    pub(crate) fn settle(&self) {
+        if self.announces_turns {
+            for missing in self.ledger.missing().into_iter().take(MAX_MISSING) {
+                let at_ms = self.journal.at_ms();
+                let call = RecordedToolCall::missing(at_ms, missing.id, missing.tool, missing.input, missing.ran);
+                self.journal.tool_call(call);
+            }
+            self.ledger.faults().into_iter().for_each(|error| self.journal.error(error));
+        }
+        self.journal.tool_calls_ran(|id| self.ledger.has_run(id));
+    }
+
+    /// Asks the guard about a reported call, unless too many were made up.
+    async fn rule(&self, claim: Claim, payload: &[u8]) -> Ruling {
+        if claim.is_made_up() && self.made_up.fetch_add(1, Ordering::Relaxed) >= MAX_MADE_UP {
+            let detail = format!(
+                "more than {MAX_MADE_UP} tool calls were reported that no model asked for; from then on such calls were denied and the \
+                 guard not asked"
+            );
+            return Ruling::denial(Error::new(By::Agent, FLOOD, detail), Duration::ZERO);
+        }
+        self.guard.ask(&self.run, payload).await
+    }
+
+    /// The guard meant something that the agent does not hear: once for each form of answer.
+    fn tell_unheard(&self, call: Option<&ToolCall>, unheard: &str) {
+        let mut told = self.unheard.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < MAX_UNHEARD && told.insert(unheard.to_owned()) {
+            let tool = call.map_or("a tool", |call| &call.tool_name);
+            let detail =
+                format!("the guard's answer about {tool} was passed on, and the agent ran the tool: {unheard}");
+            self.journal.error(Error::new(By::ToolCallCheck, "guard_answer_ignored", detail));
+        }
     }
 
     /// Whether the turn asked its model before it was announced.
@@ -115,19 +162,29 @@ impl Tenant for Recorder {
                 self.hooked.store(true, Ordering::SeqCst);
                 return Bytes::from_static(b"{}");
             }
+            Ok(HookEvent::Ran { tool_use_id }) => {
+                self.ledger.ran(&tool_use_id, Ran::Claimed);
+                return Bytes::from_static(b"{}");
+            }
             Ok(HookEvent::Other { .. }) => return Bytes::from_static(b"{}"),
             Ok(HookEvent::PreToolUse(call)) => Some(*call),
             Err(_) => None,
         };
-        let in_model_answer = call.as_ref().map(|call| self.ledger.reported(call)).unwrap_or_default();
-        let ruling = self.guard.ask(&self.run, &payload).await;
+        let claim = call.as_ref().map(|call| self.ledger.reported(call)).unwrap_or_default();
+        let ruling = self.rule(claim, &payload).await;
+        if let Some(call) = call.as_ref().filter(|_| !claim.is_made_up()) {
+            self.ledger.ruled(&call.tool_use_id, ruling.decision);
+        }
         if let Some(error) = &ruling.error {
             self.journal.error(error.clone());
+        }
+        if let Some(unheard) = &ruling.unheard {
+            self.tell_unheard(call.as_ref(), unheard);
         }
         // The guard's own words, unless they hold what the agent must not see.
         let answer = self.journal.redactor().answer(ruling.answer.clone());
         let recorded = RecordedToolCall::new(at_ms, call, ruling, &payload);
-        self.journal.tool_call(RecordedToolCall { in_model_answer, ..recorded });
+        self.journal.tool_call(RecordedToolCall { claim, ..recorded });
         answer
     }
 

@@ -54,17 +54,22 @@ pub(super) fn managed(wiring: &Wiring) -> Vec<u8> {
         // Without it, a hook that fails lets the tool run.
         "onFailure": "block",
     });
+    // Tells that a tool has run. Whatever becomes of it, it changes nothing for the agent.
+    let ran_url = format!("{}/ran", wiring.tool_hook_url);
+    let ran = json!({ "type": "http", "url": ran_url, "timeout": HOOK_TIMEOUT });
     let env: serde_json::Map<String, Value> =
         environment(wiring).into_iter().map(|(name, value)| (name, Value::String(value))).collect();
     let settings = json!({
         // Asks a fixed host of the real internet before every fetch, and fetches nothing without an answer.
         "skipWebFetchPreflight": true,
         "allowManagedHooksOnly": true,
-        "allowedHttpHookUrls": [wiring.tool_hook_url],
+        "allowedHttpHookUrls": [wiring.tool_hook_url, ran_url],
         "env": env,
         "hooks": {
             "PreToolUse": [{ "matcher": "*", "hooks": [hook] }],
             "UserPromptSubmit": [{ "hooks": [hook] }],
+            "PostToolUse": [{ "hooks": [ran] }],
+            "PostToolUseFailure": [{ "hooks": [ran] }],
         },
     });
     format!("{settings:#}\n").into_bytes()
@@ -87,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn every_hook_blocks_when_it_fails_and_outlasts_the_guard() {
+    fn what_asks_blocks_when_it_fails_and_outlasts_the_guard() {
         let settings: Value = serde_json::from_slice(&managed(&wiring())).unwrap();
         for event in ["PreToolUse", "UserPromptSubmit"] {
             let hook = &settings["hooks"][event][0]["hooks"][0];
@@ -96,7 +101,16 @@ mod tests {
             assert!(hook["timeout"].as_u64().unwrap() > 25, "{event}");
         }
         assert_eq!(settings["hooks"]["PreToolUse"][0]["matcher"], "*");
-        assert_eq!(settings["allowedHttpHookUrls"], json!(["http://192.0.2.1:82/hook"]));
+        for event in ["PostToolUse", "PostToolUseFailure"] {
+            let hook = &settings["hooks"][event][0]["hooks"][0];
+            assert_eq!(
+                (hook.get("onFailure"), &hook["url"]),
+                (None, &json!("http://192.0.2.1:82/hook/ran")),
+                "{event}"
+            );
+        }
+        let urls = json!(["http://192.0.2.1:82/hook", "http://192.0.2.1:82/hook/ran"]);
+        assert_eq!(settings["allowedHttpHookUrls"], urls);
         assert_eq!(settings["allowManagedHooksOnly"], true);
         assert_eq!(settings["skipWebFetchPreflight"], true);
     }

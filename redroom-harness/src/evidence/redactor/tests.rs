@@ -179,6 +179,8 @@ fn tool_call(input: serde_json::Value) -> RecordedToolCall {
         decision: RecordedDecision::Allow,
         reason: None,
         updated_input: None,
+        ends_turn: false,
+        unheard: None,
         checked: false,
         error: None,
         latency: Duration::ZERO,
