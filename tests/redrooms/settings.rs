@@ -64,7 +64,7 @@ const ASK: &str = r#"
 for number in 1 2 3 4 5; do
     curl -s -d '{"messages":[]}' $MODEL/v1/messages
     call='{"hook_event_name":"PreToolUse","session_id":"s","tool_name":"Bash","tool_use_id":"'$number'","tool_input":{}}'
-    curl -s -d "$call" $HOOK
+    curl -s -o /dev/null -d "$call" $HOOK
 done
 "#;
 
@@ -82,7 +82,7 @@ async fn four(redroom: Arc<Redroom>) -> Result<()> {
     )?;
     let runs = [runs.0, runs.1, runs.2, runs.3];
     let turns = futures(&runs).await?;
-    assert!(turns.iter().all(|text| text == &"{}".repeat(10)), "{turns:?}");
+    assert!(turns.iter().all(|text| text == &"{}".repeat(5)), "{turns:?}");
     let mut results = HashMap::new();
     for run in &runs {
         results.insert(run.name().to_owned(), run.finish().await?);
