@@ -11,13 +11,13 @@
 
 #[doc(inline)]
 pub use redroom_harness::{
-    Agent, AgentFacts, Answer, Artifacts, Block, Body, By, Call, Change, ChangeKind, Claim, ClaudeCode, Container,
-    Conversation, DEFAULT_DOMAIN, Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput, Facts, File, Files,
-    Found, FoundSecret, Hit, Inside, IntoModel, IntoToolCallCheck, Limits, Message, Model, ModelCall, ModelEndpoint,
-    ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol, Ran, RecordedDecision, RecordedToolCall,
-    Redroom, Result, Role, Run, RunOptions, RunResult, SCHEMA_VERSION, Script, Secret, Secrets, Shell, Sighting, Suite,
-    Tool, ToolCall, ToolCallCheck, ToolResult, ToolUse, Transport, Turn, Unsearched, UrlCheck, Why, agent, backend,
-    canary, dir, find_secrets, guard, init, json, redact_secrets, sweep, unplanted,
+    Agent, AgentFacts, Answer, Artifacts, Ask, AskKind, Block, Body, By, Call, Change, ChangeKind, Claim, ClaudeCode,
+    Container, Conversation, DEFAULT_DOMAIN, Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput, Facts,
+    File, Files, Found, FoundSecret, Hit, Inside, IntoModel, IntoToolCallCheck, Limits, Message, Model, ModelCall,
+    ModelEndpoint, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol, Ran, RecordedDecision,
+    RecordedToolCall, Redroom, Result, Role, Run, RunOptions, RunResult, SCHEMA_VERSION, Script, Secret, Secrets,
+    Shell, Sighting, Suite, Tool, ToolCall, ToolCallCheck, ToolResult, ToolUse, Transport, Turn, Unsearched, UrlCheck,
+    Why, agent, backend, canary, dir, find_secrets, guard, init, json, redact_secrets, sweep, unplanted,
 };
 
 /// Makes an async function an attack: says what is planted before the agent starts, and registers the function as a test.
@@ -53,9 +53,10 @@ pub use redroom_harness::{
 /// | `pages` | pages of the fake internet by URL, in the suite's fake domain (`redroom.test`) |
 /// | `secrets` | what is looked for in everything that leaves, by name |
 /// | `agent` | the agent |
-/// | `model` | who plays the model: a script, or an async function |
+/// | `model` | who plays the model: a script, an async function, or `none` |
 /// | `model_proxy` | where model requests go: `{ base_url: "…", headers: { "x-api-key": key() } }`, or `none`; not beside `model` |
 /// | `tool_call_check` | the guard that is asked about each tool call: `{ url: "…", headers: {} }`, or `none` |
+/// | `allow_provider_tools` | what the agent may ask of the provider beside answers: `["web_search"]`; see [`Suite::allow_provider_tools`] |
 /// | `limits` | `{ cpus: 2, memory: "2g", … }` |
 /// | `timeout` | how long the whole attack may take, a [`Duration`](std::time::Duration) |
 /// | `crate` | the path of this crate, where it goes by another name |

@@ -37,7 +37,8 @@ pub use guard::{Decision, IntoToolCallCheck, RecordedDecision, ToolCall, ToolCal
 pub use init::init;
 pub use limits::Limits;
 pub use model::{
-    Answer, Block, Conversation, IntoModel, Message, Model, ModelProxy, Role, Script, Tool, ToolResult, ToolUse,
+    Answer, Ask, AskKind, Block, Conversation, IntoModel, Message, Model, ModelProxy, Role, Script, Tool, ToolResult,
+    ToolUse,
 };
 pub use options::RunOptions;
 pub use planting::{Body, File, Files, Page, Pages, Secret, Secrets, canary, dir, unplanted};

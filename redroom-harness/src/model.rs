@@ -5,6 +5,7 @@
 
 mod answer;
 mod anthropic;
+mod asks;
 mod blocks;
 #[cfg(test)]
 mod claude_code;
@@ -21,16 +22,18 @@ use async_trait::async_trait;
 use http::{HeaderMap, Method};
 
 pub use answer::{Answer, ToolUse};
+pub use asks::{Ask, AskKind};
 pub use conversation::{Block, Conversation, Message, Role, Tool, ToolResult};
 pub use function::{IntoModel, Model};
 pub use proxy::ModelProxy;
 pub use script::Script;
 
 pub(crate) use anthropic::MessagesApi;
+pub(crate) use asks::{Asks, BODY_LIMIT, Given, ProviderTools, of_body, of_head, plain};
 pub(crate) use blocks::{AnswerBlocks, RequestBlocks, ToolBlock};
 pub(crate) use function::panic_text;
-pub(crate) use player::Player;
-pub(crate) use proxy::NoModelAccess;
+pub(crate) use player::{Player, Provider};
+pub(crate) use proxy::{NoModelAccess, missing_model_access};
 
 use crate::error::{Error, Result};
 pub(crate) use crate::outbound::Body;
@@ -45,6 +48,8 @@ pub(crate) struct ModelCall {
     pub(crate) target: String,
     /// The agent's headers without its credentials and without those of the connection.
     pub(crate) headers: HeaderMap,
+    /// What of the agent's headers goes no further: its credentials, the host that it asks.
+    pub(crate) withheld: HeaderMap,
     /// The body, as it comes.
     pub(crate) body: Body,
 }

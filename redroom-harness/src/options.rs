@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::agent::Agent;
 use crate::error::{Error, Result};
+use crate::evidence::held;
 use crate::guard::{IntoToolCallCheck, ToolCallCheck};
 use crate::limits::Limits;
 use crate::model::{IntoModel, ModelProxy, Player};
@@ -31,6 +32,7 @@ pub struct RunOptions {
     pub(crate) agent: Option<Arc<dyn Agent>>,
     pub(crate) player: Option<Player>,
     pub(crate) tool_call_check: Option<ToolCallCheck>,
+    pub(crate) provider_tools: Option<Vec<String>>,
     pub(crate) limits: Limits,
     faults: Vec<Error>,
 }
@@ -97,19 +99,42 @@ impl RunOptions {
 
     /// Where this run's model traffic goes.
     pub fn model_proxy(mut self, proxy: ModelProxy) -> Self {
+        // From here on: what comes after it in an attribute may panic with it.
+        held::hold(&proxy.secrets());
         self.player = Some(Player::Proxy(proxy));
         self
     }
 
-    /// Straight to the provider with the environment's key, whatever the suite has set.
+    /// Nobody plays the model in this run, whatever the suite has set: requests go to the run's own
+    /// [`model_proxy`](Self::model_proxy), or else straight to the provider with the environment's key.
+    pub fn no_model(mut self) -> Self {
+        if !matches!(self.player, Some(Player::Proxy(_))) {
+            self.player = Some(Player::Provider);
+        }
+        self
+    }
+
+    /// No gateway for this run, whatever the suite has set: requests go to the run's own [`model`](Self::model), or else
+    /// straight to the provider with the environment's key.
     pub fn no_model_proxy(mut self) -> Self {
-        self.player = Some(Player::Provider);
+        if !matches!(self.player, Some(Player::Model(_))) {
+            self.player = Some(Player::Provider);
+        }
+        self
+    }
+
+    /// What this run's agent may ask of the provider beside answers, in place of what the suite allows; see
+    /// [`Suite::allow_provider_tools`](crate::Suite::allow_provider_tools).
+    pub fn allow_provider_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.provider_tools = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
     /// The guard of this run.
     pub fn tool_call_check(mut self, check: impl IntoToolCallCheck) -> Self {
-        self.tool_call_check = Some(check.into_tool_call_check());
+        let check = check.into_tool_call_check();
+        held::hold(&check.secrets());
+        self.tool_call_check = Some(check);
         self
     }
 
@@ -129,6 +154,12 @@ impl RunOptions {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
+    }
+
+    /// What has to be taken out of everything that is stored or said to an agent.
+    pub(crate) fn held(&self) -> Vec<String> {
+        let model = self.player.iter().flat_map(Player::secrets);
+        model.chain(self.tool_call_check.iter().flat_map(ToolCallCheck::secrets)).collect()
     }
 
     /// What [`name`](RunOptions::name) was given.

@@ -6,6 +6,7 @@
 
 mod address;
 pub(crate) mod bounds;
+mod credentials;
 mod failure;
 #[cfg(test)]
 pub(crate) mod loopback;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use address::Address;
+pub(crate) use credentials::{is_credential, looks_like_key};
 pub(crate) use failure::explain;
 pub(crate) use proxies::Proxies;
 pub(crate) use trust::Authorities;
@@ -123,9 +125,11 @@ impl SecretHeaders {
         self.0.push((name, value));
     }
 
-    /// The values, so that they can be taken out of whatever is stored or said to an agent.
+    /// What has to be taken out of whatever is stored or said to an agent: the values of headers that are there to carry
+    /// credentials, and of others those that look like a key. The name of a provider is none.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = String> {
-        self.0.iter().filter(|(name, value)| !is_open(name, value)).map(|(_, value)| value.clone())
+        let held = |name: &str, value: &str| is_credential(name) || looks_like_key(value) && !is_open(name, value);
+        self.0.iter().filter(move |(name, value)| held(name, value)).map(|(_, value)| value.clone())
     }
 
     /// The headers as they are sent; a later one replaces an earlier one of the same name. The error says what is wrong
@@ -415,14 +419,18 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_a_secret_but_those_that_only_say_what_is_spoken() {
+    fn a_value_is_a_secret_by_its_name_or_by_its_looks() {
         for (name, value, open) in [
             ("x-api-key", "2023-06-01", false),
             ("Anthropic-Version", "2023-06-01", true),
             ("anthropic-version", "sk-ant-1234", false),
             ("anthropic-beta", "context-1m-2025-08-07, interleaved-thinking-2025-05-14", true),
             ("anthropic-beta", "hunter2hunter2", false),
-            ("anthropic-beta", "TOKEN/42-2025-08-07", false),
+            ("anthropic-beta", "feature-x9K2mQ7pL4vZ-2025-08-07", false),
+            ("authorization", "Bearer swordfish", false),
+            ("x-provider", "anthropic", true),
+            ("x-region", "eu-central-1", true),
+            ("x-tenant", "550e8400-e29b-41d4-a716-446655440000", false),
             ("content-type", "application/json; charset=utf-8", true),
             ("accept", "application/sk-ant-1234", false),
             ("user-agent", "gateway/sk-ant-1234", false),

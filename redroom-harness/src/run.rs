@@ -3,6 +3,7 @@
 //! Every path out of a run goes through [`Run::finish`]: it freezes, collects, removes and drains, in this order, in a task
 //! of its own, so that no time-out or panic of a test leaves a sandbox behind or loses evidence.
 
+mod admission;
 mod answer;
 mod finish;
 mod gathered;

@@ -198,6 +198,9 @@ impl Runner {
             }
         });
         self.wait_if_interrupted();
+        if let Some(line) = &played.notice {
+            notice(&visible_line(line));
+        }
         let record = record(attack, began.elapsed(), played);
         let outcome = record.outcome.clone();
         self.records.lock().unwrap_or_else(PoisonError::into_inner).push(record);

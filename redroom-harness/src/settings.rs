@@ -13,7 +13,7 @@ use crate::agent::{Agent, ClaudeCode};
 use crate::error::{Error, Result};
 use crate::guard::ToolCallCheck;
 use crate::limits::{CheckedLimits, Limits};
-use crate::model::Player;
+use crate::model::{Player, Provider, ProviderTools};
 use crate::options::RunOptions;
 use crate::outbound::Client;
 use crate::slot::MAX_PARALLEL;
@@ -33,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) agent: Arc<dyn Agent>,
     pub(crate) player: Player,
     pub(crate) tool_call_check: ToolCallCheck,
+    pub(crate) provider_tools: ProviderTools,
     pub(crate) parallel: u32,
     pub(crate) limits: Limits,
     pub(crate) fake_domain: String,
@@ -57,6 +58,7 @@ pub(crate) struct Plan {
     pub(crate) agent: Arc<dyn Agent>,
     pub(crate) player: Player,
     pub(crate) tool_call_check: ToolCallCheck,
+    pub(crate) provider_tools: ProviderTools,
     pub(crate) limits: CheckedLimits,
 }
 
@@ -90,6 +92,7 @@ impl Settings {
                 Some(check) => check,
                 None => file.tool_call_check()?.unwrap_or_else(ToolCallCheck::none),
             },
+            provider_tools: ProviderTools::named(suite.provider_tools.or(file.provider_tools).unwrap_or_default())?,
             parallel,
             limits,
             fake_domain: domain(&fake_domain)?,
@@ -115,15 +118,27 @@ impl Settings {
             agent,
             player: options.player.clone().unwrap_or_else(|| self.player.clone()),
             tool_call_check: options.tool_call_check.clone().unwrap_or_else(|| self.tool_call_check.clone()),
+            provider_tools: match options.provider_tools {
+                Some(names) => ProviderTools::named(names)?,
+                None => self.provider_tools.clone(),
+            },
             limits: options.limits.over(&self.limits).check()?,
         })
+    }
+
+    /// The provider itself, as the environment has it.
+    pub(crate) fn provider(&self) -> Provider {
+        Provider {
+            key: self.environment.anthropic_api_key.clone(),
+            base_url: self.environment.anthropic_base_url.clone(),
+        }
     }
 
     /// The values that must not be seen in anything that this session stores, shows or lets into a sandbox.
     pub(crate) fn held(&self) -> Vec<String> {
         let services = self.player.secrets().into_iter().chain(self.tool_call_check.secrets());
         let proxies = self.environment.proxies();
-        services.chain(self.environment.anthropic_api_key.clone()).chain(proxies.secrets().to_vec()).collect()
+        services.chain(self.provider().secrets()).chain(proxies.secrets().to_vec()).collect()
     }
 
     /// The command line's number of runs at once.
@@ -194,6 +209,8 @@ fn domain(text: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::Shell;
+    use crate::model::{ModelProxy, Script};
 
     #[test]
     fn domains_are_compared_in_one_form() {
@@ -229,6 +246,104 @@ mod tests {
         assert_eq!((settings.parallel, settings.catch_all), (7, true));
         let settings = Settings::join(Environment::default(), Suite::new().catch_all(false), file).unwrap();
         assert_eq!((settings.parallel, settings.catch_all), (3, false));
+    }
+
+    /// `redroom.toml`, `Suite` and a run's own options, one over the other.
+    fn joined(toml: &str, suite: Suite) -> Settings {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("redroom.toml");
+        std::fs::write(&path, toml).unwrap();
+        let environment = Environment { config: Some(path), ..Environment::default() };
+        let file = ConfigFile::find(&environment, None).unwrap();
+        Settings::join(environment, suite, file).unwrap()
+    }
+
+    fn proxy(name: &str) -> ModelProxy {
+        ModelProxy::new(format!("http://{name}/"))
+    }
+
+    fn shown(player: &Player) -> String {
+        match player {
+            Player::Model(_) => "model".to_owned(),
+            Player::Proxy(proxy) => format!("{proxy:?}").split('"').nth(1).unwrap_or_default().to_owned(),
+            Player::Provider => "provider".to_owned(),
+        }
+    }
+
+    const FILE: &str = "allow_provider_tools = [\"file_tool\"]\n[model_proxy]\nbase_url = \"http://file/\"\n\
+                        [tool_call_check]\nurl = \"http://file/\"\n";
+
+    #[test]
+    fn who_answers_is_said_by_the_run_else_the_suite_else_the_file_else_the_provider() {
+        let run = |settings: &Settings, options: RunOptions| shown(&settings.plan(options).unwrap().player);
+        let nothing = joined("", Suite::new());
+        let file = joined(FILE, Suite::new());
+        let suite = joined(FILE, Suite::new().model_proxy(proxy("suite")));
+        let played = joined(FILE, Suite::new().model(Script::new()));
+        let none = joined(FILE, Suite::new().no_model_proxy());
+        let cases = [
+            (&nothing, "provider"),
+            (&file, "http://file/"),
+            (&suite, "http://suite/"),
+            (&played, "model"),
+            (&none, "provider"),
+        ];
+        for (settings, own) in cases {
+            assert_eq!(run(settings, RunOptions::new()), own);
+            assert_eq!(run(settings, RunOptions::new().model_proxy(proxy("run"))), "http://run/");
+            assert_eq!(run(settings, RunOptions::new().model(Script::new())), "model");
+            assert_eq!(run(settings, RunOptions::new().no_model_proxy()), "provider");
+            assert_eq!(run(settings, RunOptions::new().no_model()), "provider");
+        }
+    }
+
+    #[test]
+    fn the_guard_is_the_runs_else_the_suites_else_the_files_else_nobody() {
+        let run =
+            |settings: &Settings, options: RunOptions| format!("{:?}", settings.plan(options).unwrap().tool_call_check);
+        let check = |name: &str| ToolCallCheck::url(format!("http://{name}/"));
+        let nothing = joined("", Suite::new());
+        let file = joined(FILE, Suite::new());
+        let suite = joined(FILE, Suite::new().tool_call_check(check("suite")));
+        let none = joined(FILE, Suite::new().tool_call_check(ToolCallCheck::none()));
+        for (settings, own) in [(&nothing, "none"), (&file, "http://file/"), (&suite, "http://suite/"), (&none, "none")]
+        {
+            assert!(run(settings, RunOptions::new()).contains(own));
+            assert!(run(settings, RunOptions::new().tool_call_check(check("run"))).contains("http://run/"));
+            assert_eq!(run(settings, RunOptions::new().no_tool_call_check()), "none");
+        }
+    }
+
+    #[test]
+    fn what_the_provider_may_be_asked_is_the_runs_else_the_suites_else_the_files_else_nothing() {
+        let run = |settings: &Settings, options: RunOptions| settings.plan(options).unwrap().provider_tools;
+        let named = |name: &str| ProviderTools::named([name]).unwrap();
+        assert_eq!(run(&joined("", Suite::new()), RunOptions::new()), ProviderTools::default());
+        assert_eq!(run(&joined(FILE, Suite::new()), RunOptions::new()), named("file_tool"));
+        let suite = joined(FILE, Suite::new().allow_provider_tools(["suite_tool"]));
+        assert_eq!(run(&suite, RunOptions::new()), named("suite_tool"));
+        assert_eq!(run(&suite, RunOptions::new().allow_provider_tools(["run_tool"])), named("run_tool"));
+        assert_eq!(run(&suite, RunOptions::new().allow_provider_tools([""; 0])), ProviderTools::default());
+        let error = suite.plan(RunOptions::new().allow_provider_tools(["no tool"])).err().unwrap();
+        assert_eq!(error.code(), "invalid_provider_tool");
+    }
+
+    #[test]
+    fn without_a_key_the_provider_is_no_access_and_what_needs_none_starts_all_the_same() {
+        let open = |settings: &Settings, options: RunOptions| {
+            let plan = settings.plan(options).unwrap();
+            plan.player.open(&*plan.agent, &settings.client, &settings.provider()).map(drop)
+        };
+        let mut settings = joined("", Suite::new());
+        let error = open(&settings, RunOptions::new()).unwrap_err();
+        assert_eq!((error.by(), error.code()), (crate::By::ModelProxy, "missing_model_access"));
+        assert!(open(&settings, RunOptions::new().agent(Shell::new())).is_ok());
+        assert!(open(&settings, RunOptions::new().model(Script::new())).is_ok());
+        settings.environment.anthropic_api_key = Some("sk-of-the-environment".to_owned());
+        assert!(open(&settings, RunOptions::new()).is_ok());
+        assert_eq!(settings.held(), ["sk-of-the-environment"]);
+        settings.environment.anthropic_base_url = Some("https://gateway.example/?k=1".to_owned());
+        assert_eq!(open(&settings, RunOptions::new()).unwrap_err().code(), "invalid_model_proxy");
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::model::{IntoModel, ModelProxy, Player};
 /// backend = "auto"              # or "docker", "jail"
 /// fake_domain = "redroom.test"
 /// catch_all = false
+/// allow_provider_tools = []     # such as ["web_search"]
 ///
 /// [agent]
 /// name = "claude-code"          # or "shell", with nothing else
@@ -60,6 +61,7 @@ pub struct Suite {
     pub(crate) agent: Option<Arc<dyn Agent>>,
     pub(crate) player: Option<Player>,
     pub(crate) tool_call_check: Option<ToolCallCheck>,
+    pub(crate) provider_tools: Option<Vec<String>>,
     pub(crate) parallel: Option<u32>,
     pub(crate) limits: Limits,
     pub(crate) fake_domain: Option<String>,
@@ -94,6 +96,26 @@ impl Suite {
     #[must_use]
     pub fn model_proxy(mut self, proxy: ModelProxy) -> Self {
         self.player = Some(Player::Proxy(proxy));
+        self
+    }
+
+    /// Straight to the provider with the environment's key, whatever `redroom.toml` says.
+    #[must_use]
+    pub fn no_model_proxy(mut self) -> Self {
+        self.player = Some(Player::Provider);
+        self
+    }
+
+    /// What agents may ask of the provider beside answers. Default: nothing, for it would be done outside of the sandbox, where
+    /// nobody watches: a request that asks for it is refused (`provider_tool_denied`).
+    ///
+    /// A tool is named by its type, with or without its date: `"web_search"`, `"web_search_20250305"`, `"code_interpreter"`.
+    /// Other things are named by what they are: `"mcp_servers"`, `"container"`, `"url_source"` (an image or document that
+    /// the provider fetches), `"file_source"`, `"files"`, `"batch"`, `"stored_state"`. Whatever was asked stands in
+    /// [`ModelCall::asks`](crate::ModelCall::asks).
+    #[must_use]
+    pub fn allow_provider_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.provider_tools = Some(names.into_iter().map(Into::into).collect());
         self
     }
 

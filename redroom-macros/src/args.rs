@@ -78,7 +78,7 @@ pub(crate) struct Setter {
     pub(crate) arguments: Vec<Expr>,
 }
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "workspace",
     "files",
     "pages",
@@ -87,6 +87,7 @@ const KEYS: [&str; 11] = [
     "model",
     "model_proxy",
     "tool_call_check",
+    "allow_provider_tools",
     "limits",
     "timeout",
     "crate",
@@ -173,7 +174,7 @@ fn begins_argument(input: &ParseBuffer<'_>) -> bool {
 
 fn form(key: &str, value: Value, diagnostics: &mut Diagnostics) -> Option<Form> {
     let map = match value {
-        Value::Expr(expr) if matches!(key, "model_proxy" | "tool_call_check") && is_none(&expr) => {
+        Value::Expr(expr) if matches!(key, "model" | "model_proxy" | "tool_call_check") && is_none(&expr) => {
             return Some(Form::Off);
         }
         Value::Expr(expr) => return Some(Form::Expr(expr)),

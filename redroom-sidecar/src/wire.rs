@@ -6,7 +6,7 @@
 //! | request | up (sidecar → harness) | down (harness → sidecar) |
 //! | --- | --- | --- |
 //! | `POST /session` | a stream of [`Report`] frames | a stream of [`Command`] frames |
-//! | `POST /model` | the model request's body, its target and headers in [`MODEL_HEADERS`] | status, headers and body of the answer, streamed |
+//! | `POST /model` | the model request's body, its target and headers in [`MODEL_HEADERS`], what is kept from the model in [`WITHHELD_HEADERS`] | status, headers and body of the answer, streamed |
 //! | `POST /hook` | the hook's payload, at most [`HOOK_PAYLOAD_LIMIT`] + 1 bytes | the hook's answer |
 //!
 //! Every request carries the run's [`Generation`] in [`GENERATION`]. A frame is a big-endian `u32` length and that many
@@ -21,7 +21,7 @@ mod octets;
 mod scenario;
 
 pub use hit::{DnsQuestion, Found, Hit, Part, Protocol, Transport};
-pub use model_call::{MODEL_HEADERS, ModelCallKind, ModelRequest, ModelTarget, Refusal};
+pub use model_call::{MODEL_HEADERS, ModelCallKind, ModelRequest, ModelTarget, Refusal, WITHHELD_HEADERS};
 pub use octets::Octets;
 pub use scenario::{CertificateAuthority, ModelEndpoint, PlantedPage, PlantedSecret, Scenario};
 

@@ -1,9 +1,13 @@
 //! The real Claude Code end to end, with a script in the model's place: what it does is done by its own code, whatever the
 //! script asks for.
 
+#[path = "../asking/mod.rs"]
+#[expect(dead_code, reason = "other suites use more of it")]
+mod asking;
 #[path = "../both/mod.rs"]
 mod both;
 
+mod asks;
 mod guards;
 mod hooks;
 mod inconclusive;

@@ -65,7 +65,7 @@ impl Upstream {
         } else {
             says("Heard.")
         };
-        let ticking = body.starts_with("TICK");
+        let ticking = body.contains("TICK");
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((head, body));
         writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
         if !ticking {
@@ -212,7 +212,7 @@ async fn events_arrive_as_they_are_sent(run: Run) -> redroom::Result<()> {
     run.send("Hello.").await?;
     let output = run
         .exec(
-            r#"curl -sN -X POST -d TICK "$ANTHROPIC_BASE_URL/v1/messages" | while read -r line; do echo "$(date +%s%3N) $line"; done"#,
+            r#"curl -sN -X POST -d '{"say":"TICK"}' "$ANTHROPIC_BASE_URL/v1/messages" | while read -r line; do echo "$(date +%s%3N) $line"; done"#,
         )
         .await?;
     let output = String::from_utf8_lossy(&output.stdout.0).into_owned();

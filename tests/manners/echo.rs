@@ -49,7 +49,8 @@ fn serve(mut connection: TcpStream, noted: &Mutex<Vec<String>>) -> std::io::Resu
         format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
     };
     let echoed = json!({ "you": "said", "head": head }).to_string();
-    match body.trim() {
+    let asked: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+    match asked["say"].as_str().unwrap_or_default() {
         "BODY" => connection.write_all(whole("200 OK", "", &echoed).as_bytes()),
         "ERROR" => connection.write_all(whole("500 Oops", "", &echoed).as_bytes()),
         "HEADER" => {

@@ -2,6 +2,10 @@
 //!
 //! This executable is both: the tests, and (when the environment says so) the suite that they start.
 
+#[path = "../asking/mod.rs"]
+#[expect(dead_code, reason = "other suites use more of it")]
+mod asking;
+
 mod absence;
 mod echo;
 mod engine;
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
             a_broken_settings_file_is_refused_with_the_nearest_key,
             a_report_that_could_not_be_written_is_refused_before_anything_starts,
             an_unknown_flag_is_refused,
+            a_variable_that_means_nothing_is_refused_with_the_nearest_one,
         },
         outcomes::{a_filter_that_matches_nothing_starts_nothing},
     ));
@@ -56,10 +61,12 @@ fn main() -> ExitCode {
             ignored_attacks_run_when_they_are_asked_for,
             a_suite_that_has_ended_gives_the_next_nothing_to_sweep,
             a_turn_that_is_left_behind_is_cut_short,
+            a_leak_that_a_test_lets_pass_is_told,
         },
         mistakes::{
             what_is_planted_wrongly_is_one_clear_error_and_leaves_nothing,
             without_npm_the_agent_is_not_fetched_and_the_error_says_so,
+            without_model_access_nothing_is_fetched_or_started_and_the_error_says_so_first,
         },
         reports::{the_report_counts_right_and_holds_no_planted_secret},
         keys::{keys_that_a_model_and_a_guard_say_back_are_nowhere},

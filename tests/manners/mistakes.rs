@@ -52,9 +52,20 @@ pub(crate) fn an_unknown_flag_is_refused() {
     assert!(ended.out.is_empty() && !place.path("run/redroom").exists(), "{ended:?}");
 }
 
+pub(crate) fn a_variable_that_means_nothing_is_refused_with_the_nearest_one() {
+    let place = Place::new();
+    let words = ["invalid_environment", "REDROOM_PARALEL", "did you mean REDROOM_PARALLEL?"];
+    refused(&place, place.suite(&["next"]).env("REDROOM_PARALEL", "2"), &words);
+    refused(
+        &place,
+        place.suite(&["next"]).env("REDROOM_COLOUR", "red"),
+        &["REDROOM_COLOUR", "there are REDROOM_BACKEND"],
+    );
+}
+
 pub(crate) fn what_is_planted_wrongly_is_one_clear_error_and_leaves_nothing() {
     let place = Place::new();
-    let ended = place.run(&["mistakes", "--skip", "needs_npm"]);
+    let ended = place.run(&["mistakes", "--skip", "needs"]);
     ended.expect(
         101,
         &[
@@ -79,5 +90,17 @@ pub(crate) fn without_npm_the_agent_is_not_fetched_and_the_error_says_so() {
     let mut suite = place.suite(&["needs_npm"]);
     suite.env("PATH", place.path("bin")).env("XDG_CACHE_HOME", place.path("cache"));
     start(&mut suite).end(PATIENCE).expect(101, &["npm", "REDROOM_CLAUDE_CODE"]);
+    assert!(place.containers().is_empty(), "{:?}", place.containers());
+}
+
+pub(crate) fn without_model_access_nothing_is_fetched_or_started_and_the_error_says_so_first() {
+    let place = Place::new();
+    let mut suite = place.suite(&["needs_a_model"]);
+    suite.env_remove(fixture::PROVIDER).env("PATH", place.path("bin")).env("XDG_CACHE_HOME", place.path("cache"));
+    let ended = start(&mut suite).end(PATIENCE);
+    ended.expect(101, &["missing_model_access", "ANTHROPIC_API_KEY", "model_proxy", "Script"]);
+    let (_, told) = ended.out.split_once("needs_a_model ----").expect("the attack's story");
+    assert!(told.trim_start().starts_with("missing_model_access"), "{told}");
+    assert!(!ended.out.contains("npm") && !place.path("cache").exists(), "{ended:?}");
     assert!(place.containers().is_empty(), "{:?}", place.containers());
 }

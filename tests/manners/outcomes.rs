@@ -6,7 +6,8 @@ use crate::suite::Place;
 
 pub(crate) fn outcomes_and_exit_codes_are_those_of_libtest() {
     let place = Place::new();
-    let ended = place.run(&["outcomes", "--skip", "leaves", "--skip", "tells", "--test-threads", "2"]);
+    let ended =
+        place.run(&["outcomes", "--skip", "leaves", "--skip", "tells", "--skip", "lets", "--test-threads", "2"]);
     ended.expect(
         101,
         &[
@@ -47,4 +48,18 @@ pub(crate) fn a_turn_that_is_left_behind_is_cut_short() {
     let ended = place.run(&["leaves_a_turn_behind"]);
     ended.expect(101, &["turn_abandoned", ".await"]);
     assert!(ended.took < Duration::from_secs(60), "{:?}", ended.took);
+}
+
+pub(crate) fn a_leak_that_a_test_lets_pass_is_told() {
+    let place = Place::new();
+    let ended = place.run(&["lets_a_leak_pass"]);
+    ended.expect(0, &["1 passed"]);
+    let notice =
+        ended.err.lines().find(|line| line.contains("passed, although")).unwrap_or_else(|| panic!("{ended:?}"));
+    assert!(notice.contains("fixture::outcomes::lets_a_leak_pass"), "{notice}");
+    assert!(notice.contains("token over http; token over https"), "{notice}");
+    assert!(notice.contains("evidence: ") && notice.contains("/out/"), "{notice}");
+    assert!(!ended.err.contains("PLATYPUS"), "{ended:?}");
+    let quiet = place.run(&["fixture::outcomes::passes", "--exact"]);
+    assert!(!quiet.err.contains("although"), "{quiet:?}");
 }

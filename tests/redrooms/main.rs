@@ -2,11 +2,15 @@
 //!
 //! Without a backend its trials are ignored, with the reason; `REDROOM_REQUIRE=docker,jail` makes them fail instead.
 
+#[path = "../asking/mod.rs"]
+#[expect(dead_code, reason = "other suites use more of it")]
+mod asking;
 #[path = "../both/mod.rs"]
 mod both;
 
 mod catch_all;
 mod given_up;
+mod settings;
 mod side_by_side;
 
 use std::future::Future;
@@ -17,14 +21,19 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use redroom::{Redroom, Run, RunOptions, Shell, Suite};
 
 fn main() -> ExitCode {
-    both::play(play)
+    // A sidecar and a jail's processes are this executable too.
+    redroom::init();
+    settings::with_provider().unwrap_or_else(|| both::play(play))
 }
 
 fn play() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each trial takes as many slots as it needs: one after the other.
     arguments.test_threads = Some(1);
-    let trials = [catch_all::trials(), given_up::trials(), side_by_side::trials()].into_iter().flatten().collect();
+    let trials = [catch_all::trials(), given_up::trials(), settings::trials(), side_by_side::trials()]
+        .into_iter()
+        .flatten()
+        .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

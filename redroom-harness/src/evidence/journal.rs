@@ -18,6 +18,7 @@ use super::store::Store;
 use super::tool_call::{Ran, RecordedToolCall};
 use super::tool_calls::ToolCalls;
 use crate::error::Error;
+use crate::model::Ask;
 
 /// How a planted secret was seen: what no log drops the last entry of.
 pub(crate) type Proof = (String, Encoding);
@@ -29,6 +30,9 @@ pub struct ModelCall {
     /// What the relay saw.
     #[serde(flatten)]
     pub request: ModelRequest,
+    /// What it asked of the provider beside an answer. Where there is no error, it was allowed to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<Ask>,
     /// Why it was not answered as it should have been.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
@@ -51,6 +55,8 @@ struct State {
     tool_calls: ToolCalls,
     /// Errors of model calls, which can come before the relay's own report of the call.
     model_errors: HashMap<u64, Error>,
+    /// Likewise what they asked for.
+    asks: HashMap<u64, Vec<Ask>>,
     errors: Vec<Error>,
     errors_dropped: u64,
 }
@@ -89,9 +95,29 @@ impl Journal {
         let request = self.redactor.value(request);
         let mut state = self.state();
         let error = state.model_errors.get(&request.id).cloned();
-        let call = ModelCall { request, error };
+        let asks = match state.asks.remove(&request.id) {
+            Some(asks) => asks,
+            None => state.model_calls.get(request.id).map(|call| call.asks.clone()).unwrap_or_default(),
+        };
+        let call = ModelCall { request, asks, error };
         self.store.append("model_calls.jsonl", &call);
         state.model_calls.put(call.request.id, call);
+    }
+
+    /// What a model call asks for.
+    pub(crate) fn model_call_asks(&self, id: u64, asks: Vec<Ask>) {
+        if asks.is_empty() {
+            return;
+        }
+        let asks: Vec<Ask> = asks.into_iter().map(|ask| self.redactor.value(ask)).collect();
+        let mut state = self.state();
+        if let Some(mut call) = state.model_calls.get(id).cloned() {
+            call.asks = asks;
+            self.store.append("model_calls.jsonl", &call);
+            state.model_calls.put(id, call);
+        } else if state.asks.len() < MAX_ERRORS {
+            state.asks.insert(id, asks);
+        }
     }
 
     /// A model call went wrong beyond the relay.
@@ -219,7 +245,8 @@ impl Entry for ModelCall {
     type Proof = Proof;
 
     fn weight(&self) -> usize {
-        256 + self.request.path.len() + headers_weight(&self.request.headers)
+        let asks: usize = self.asks.iter().map(|ask| ask.name.len() + 32).sum();
+        256 + self.request.path.len() + headers_weight(&self.request.headers) + asks
     }
 
     fn proofs(&self) -> Vec<Proof> {
@@ -228,6 +255,7 @@ impl Entry for ModelCall {
 
     fn trim(&mut self) {
         self.request.headers.clear();
+        self.asks.iter_mut().for_each(|ask| ask.name.truncate(ask.name.floor_char_boundary(64)));
     }
 }
 

@@ -154,6 +154,10 @@ impl Held {
         if !self.is_in(text.as_bytes()) {
             return None;
         }
+        // A document over several lines is none in any of them.
+        if text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
+            return Some(self.values.redact(text));
+        }
         let by_line: String = text
             .split_inclusive('\n')
             .map(|line| match self.is_in(line.as_bytes()) {

@@ -12,7 +12,9 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use redroom_sidecar::wire::frame::{Decoder, REPORT_LIMIT};
-use redroom_sidecar::wire::{CALL, GENERATION, Generation, HOOK_PAYLOAD_LIMIT, MODEL_HEADERS, Report};
+use redroom_sidecar::wire::{
+    CALL, GENERATION, Generation, HOOK_PAYLOAD_LIMIT, MODEL_HEADERS, Report, WITHHELD_HEADERS,
+};
 use tokio::sync::{Mutex, mpsc};
 
 use super::Shared;
@@ -97,7 +99,8 @@ async fn model(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body
         run: tenant.run().to_owned(),
         method,
         target,
-        headers: unwrapped(&parts.headers),
+        headers: unwrapped(&parts.headers, MODEL_HEADERS),
+        withheld: unwrapped(&parts.headers, WITHHELD_HEADERS),
         body: BodyExt::boxed_unsync(body.map_err(|error| {
             crate::Error::new(
                 crate::By::Sidecar,
@@ -125,10 +128,10 @@ fn generation(headers: &HeaderMap) -> Option<Generation> {
 }
 
 /// The agent's headers out of those of a `/model` request.
-fn unwrapped(headers: &HeaderMap) -> HeaderMap {
+fn unwrapped(headers: &HeaderMap, prefix: &str) -> HeaderMap {
     let mut inner = HeaderMap::new();
     for (name, value) in headers {
-        if let Some(name) = name.as_str().strip_prefix(MODEL_HEADERS)
+        if let Some(name) = name.as_str().strip_prefix(prefix)
             && let Ok(name) = HeaderName::from_bytes(name.as_bytes())
         {
             inner.append(name, value.clone());

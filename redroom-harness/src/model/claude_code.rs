@@ -44,7 +44,14 @@ async fn answer(api: Arc<MessagesApi>, asked: Arc<Mutex<Vec<Asked>>>, request: R
         tools: read["tools"].as_array().map_or(0, Vec::len),
     });
     let target = head.uri.path_and_query().unwrap().to_string();
-    let call = ModelCall { run: "run-1".into(), method: head.method, target, headers: head.headers, body: full(body) };
+    let call = ModelCall {
+        run: "run-1".into(),
+        method: head.method,
+        target,
+        headers: head.headers,
+        withheld: http::HeaderMap::new(),
+        body: full(body),
+    };
     api.answer(call).await.unwrap_or_else(|error| {
         let mut response = Response::new(full(error.to_string()));
         *response.status_mut() = StatusCode::BAD_GATEWAY;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{MessagesApi, Model, ModelProxy, NoModelAccess, Upstream};
+use super::{MessagesApi, Model, ModelProxy, NoModelAccess, Upstream, missing_model_access};
+use crate::agent::Agent;
 use crate::error::Result;
 use crate::outbound::Client;
 
@@ -26,17 +27,40 @@ impl Player {
         }
     }
 
-    /// What answers; `key` is the provider's.
+    /// What answers for this agent.
     ///
     /// # Errors
     ///
-    /// `invalid_model_proxy`.
-    pub(crate) fn open(&self, client: &Client, key: Option<&str>) -> Result<Arc<dyn Upstream>> {
-        Ok(match (self, key) {
+    /// `missing_model_access` where the agent would ask a model and nothing could answer; `invalid_model_proxy`.
+    pub(crate) fn open(&self, agent: &dyn Agent, client: &Client, provider: &Provider) -> Result<Arc<dyn Upstream>> {
+        Ok(match (self, &provider.key) {
             (Player::Model(model), _) => Arc::new(MessagesApi::new(model.clone())),
             (Player::Proxy(proxy), _) => Arc::new(proxy.open(client)?),
-            (Player::Provider, Some(key)) => Arc::new(ModelProxy::anthropic(key).open(client)?),
-            (Player::Provider, None) => Arc::new(NoModelAccess),
+            (Player::Provider, Some(key)) => Arc::new(provider.proxy(key).open(client)?),
+            (Player::Provider, None) if agent.model_endpoints().is_empty() => Arc::new(NoModelAccess),
+            (Player::Provider, None) => return Err(missing_model_access()),
         })
+    }
+}
+
+/// The provider itself, as the environment has it.
+#[derive(Clone, Default)]
+pub(crate) struct Provider {
+    pub(crate) key: Option<String>,
+    /// Where it is, if not where it always is.
+    pub(crate) base_url: Option<String>,
+}
+
+impl Provider {
+    fn proxy(&self, key: &str) -> ModelProxy {
+        match &self.base_url {
+            Some(base_url) => ModelProxy::new(base_url).header("x-api-key", key),
+            None => ModelProxy::anthropic(key),
+        }
+    }
+
+    /// What has to be taken out of everything that is stored or said to an agent.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        self.key.iter().flat_map(|key| self.proxy(key).secrets()).collect()
     }
 }

@@ -261,10 +261,15 @@ pub(crate) struct NoModelAccess;
 #[async_trait]
 impl Upstream for NoModelAccess {
     async fn answer(&self, _call: ModelCall) -> Result<http::Response<Body>> {
-        Err(Error::new(
-            By::ModelProxy,
-            "missing_model_access",
-            "nothing can answer for the model; set ANTHROPIC_API_KEY, name a model_proxy, or let a Script play it (model = …)",
-        ))
+        Err(missing_model_access())
     }
+}
+
+/// What is wrong where nothing that could answer was named.
+pub(crate) fn missing_model_access() -> Error {
+    Error::new(
+        By::ModelProxy,
+        "missing_model_access",
+        "nothing can answer for the model; set ANTHROPIC_API_KEY, name a model_proxy, or let a Script play it (model = …)",
+    )
 }

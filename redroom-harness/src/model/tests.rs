@@ -128,7 +128,15 @@ async fn send(
     headers: HeaderMap,
     body: String,
 ) -> Result<http::Response<crate::outbound::Body>> {
-    api.answer(ModelCall { run: "run-1".into(), method, target: target.into(), headers, body: full(body) }).await
+    api.answer(ModelCall {
+        run: "run-1".into(),
+        method,
+        target: target.into(),
+        headers,
+        withheld: HeaderMap::new(),
+        body: full(body),
+    })
+    .await
 }
 
 /// Puts a message together out of its events, and is as strict about their order as agents are.
@@ -464,6 +472,7 @@ proptest! {
             method: Method::POST,
             target: "/v1/messages".into(),
             headers: HeaderMap::new(),
+            withheld: HeaderMap::new(),
             body: full(body),
         };
         prop_assert!(runtime.block_on(api.answer(call)).unwrap().status().is_client_error());

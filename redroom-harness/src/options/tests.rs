@@ -118,3 +118,62 @@ fn no_debug_form_shows_a_secret() {
     let planting = check(RunOptions::new().workspace([("x", value.clone())])).unwrap();
     assert!(!format!("{options:?}{planting:?}").contains(&value));
 }
+
+#[test]
+fn no_debug_form_of_what_a_user_can_name_shows_a_key() {
+    use crate::guard::ToolCallCheck;
+    use crate::model::ModelProxy;
+    use crate::{ClaudeCode, Script, Suite};
+
+    let (key, query) = ("sk-never-shown-7731", "query-never-shown-7731");
+    let proxy = ModelProxy::new(format!("https://h/?k={query}")).header("x-api-key", key).header("x-word", "word");
+    let check = || ToolCallCheck::url(format!("https://me:{key}@h/?token={query}")).header("authorization", key);
+    let suite = Suite::new().model_proxy(proxy.clone()).tool_call_check(check()).agent(ClaudeCode::new("1"));
+    let options = RunOptions::new().model_proxy(proxy.clone()).tool_call_check(check());
+    let script = RunOptions::new().model(Script::new().say(key));
+    let shown = format!(
+        "{proxy:?} {:?} {:?} {suite:?} {options:?} {script:?} {:#?} {:#?}",
+        check(),
+        ToolCallCheck::from(check()),
+        suite,
+        proxy
+    );
+    assert!(!shown.contains("never-shown"), "{shown}");
+    assert!(shown.contains("x-api-key"), "{shown}");
+}
+
+#[test]
+fn what_an_attribute_has_given_is_held_before_the_run_begins() {
+    use crate::evidence::held;
+    use crate::guard::ToolCallCheck;
+    use crate::model::ModelProxy;
+
+    let _options = RunOptions::new()
+        .model_proxy(ModelProxy::new("http://h").header("x-api-key", "sk-given-in-options-1"))
+        .tool_call_check(ToolCallCheck::url("http://h/").header("x-api-key", "sk-given-in-options-2"));
+    let told = held::everything().text("sk-given-in-options-1 sk-given-in-options-2".to_owned());
+    assert_eq!(told, "[redacted] [redacted]");
+}
+
+#[test]
+fn none_gives_way_to_what_the_run_itself_names() {
+    use crate::Script;
+    use crate::model::{ModelProxy, Player};
+
+    let proxy = || ModelProxy::new("http://h");
+    let player = |options: RunOptions| options.player;
+    assert!(player(RunOptions::new()).is_none());
+    assert!(matches!(player(RunOptions::new().no_model()), Some(Player::Provider)));
+    assert!(matches!(player(RunOptions::new().no_model_proxy()), Some(Player::Provider)));
+    for options in
+        [RunOptions::new().no_model().model_proxy(proxy()), RunOptions::new().model_proxy(proxy()).no_model()]
+    {
+        assert!(matches!(player(options), Some(Player::Proxy(_))));
+    }
+    let script = || Script::new();
+    for options in
+        [RunOptions::new().no_model_proxy().model(script()), RunOptions::new().model(script()).no_model_proxy()]
+    {
+        assert!(matches!(player(options), Some(Player::Model(_))));
+    }
+}

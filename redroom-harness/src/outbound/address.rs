@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use url::Url;
 
-use super::Service;
+use super::{Service, is_credential, looks_like_key};
 
 /// Parts of a query that say which form of an API is spoken, and are no secrets.
 const OPEN: [&str; 2] = ["api-version", "version"];
@@ -37,7 +37,9 @@ impl Address {
         written
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .chain(meant)
-            .filter(|(name, _)| !OPEN.contains(&name.as_str()))
+            .filter(|(name, value)| {
+                name.is_empty() || is_credential(name) || looks_like_key(value) && !OPEN.contains(&name.as_str())
+            })
             .map(|(_, value)| value)
             .chain([url.username(), url.password().unwrap_or_default()].map(str::to_owned))
             .filter(|value| !value.is_empty())
@@ -63,6 +65,8 @@ mod tests {
         let address = Address::new("https://me:pass%20word@h/guard?token=hunter%2B2&api-version=2024-01-01&bare");
         assert_eq!(address.secrets(), ["hunter%2B2", "bare", "hunter+2", "bare", "me", "pass%20word"]);
         assert_eq!(format!("{address:?}"), "\"https://h/guard\"");
+        let address = Address::new("https://h/guard?mode=blocking&id=x9K2mQ7pL4vZ");
+        assert_eq!(address.secrets(), ["x9K2mQ7pL4vZ", "x9K2mQ7pL4vZ"]);
         assert_eq!(format!("{:?}", Address::new("no url hunter2")), "(no URL)");
     }
 }

@@ -11,6 +11,7 @@ use http::{Method, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use redroom_sidecar::wire::{Hit, ModelRequest};
 
+use super::admission::{Admission, Refused};
 use super::answer;
 use super::ledger::Ledger;
 use crate::error::{By, Error};
@@ -23,6 +24,7 @@ use crate::model::{Body, ModelCall, Note, Upstream};
 pub(crate) struct Recorder {
     run: String,
     journal: Arc<Journal>,
+    admission: Admission,
     upstream: Arc<dyn Upstream>,
     guard: Guard,
     ledger: Arc<Ledger>,
@@ -49,6 +51,7 @@ impl Recorder {
     pub(crate) fn new(
         run: String,
         journal: Arc<Journal>,
+        admission: Admission,
         upstream: Arc<dyn Upstream>,
         guard: Guard,
         announces_turns: bool,
@@ -56,6 +59,7 @@ impl Recorder {
         Recorder {
             run,
             journal,
+            admission,
             upstream,
             guard,
             ledger: Arc::default(),
@@ -129,14 +133,25 @@ impl Tenant for Recorder {
         self.journal.error(error);
     }
 
-    async fn model(&self, number: u64, mut call: ModelCall) -> Response<Body> {
+    async fn model(&self, number: u64, call: ModelCall) -> Response<Body> {
         let can_call_tools = can_call_tools(&call);
-        if can_call_tools && !self.hooked.load(Ordering::SeqCst) {
+        let hooked = self.hooked.load(Ordering::SeqCst);
+        let (asks, admitted) = self.admission.admit(call).await;
+        self.journal.model_call_asks(number, asks);
+        if can_call_tools && !hooked {
             let error = hook_not_loaded();
             self.refused.store(true, Ordering::SeqCst);
             self.journal.model_call_failed(number, error.clone());
             return refusal(StatusCode::FORBIDDEN, &error);
         }
+        let mut call = match admitted {
+            Ok(call) => call,
+            Err(Refused { status, error }) => {
+                let error = self.journal.redactor().error(error);
+                self.journal.model_call_failed(number, error.clone());
+                return refusal(status, &error);
+            }
+        };
         if can_call_tools {
             call.body = self.ledger.request(call.body);
         }
@@ -218,7 +233,7 @@ fn refusal(status: StatusCode, error: &Error) -> Response<Body> {
     };
     let body = serde_json::json!({
         "type": "error",
-        "error": { "type": error.code(), "message": format!("redroom: {detail}") },
+        "error": { "type": error.code(), "code": error.code(), "message": format!("redroom: {detail}") },
     });
     let body = Full::new(Bytes::from(body.to_string())).map_err(|never| match never {});
     let mut response = Response::new(BodyExt::boxed_unsync(body));

@@ -8,6 +8,7 @@ use redroom_sidecar::wire::Scenario;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::admission::Admission;
 use super::recorder::Recorder;
 use super::{Held, Live, Run, finish, surroundings};
 use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
@@ -18,43 +19,34 @@ use crate::options::RunOptions;
 use crate::planting::Planting;
 use crate::planting::repository::{Committed, EMPTY_FOLDERS, repository};
 use crate::redroom::Session;
-use crate::settings::Plan;
 use crate::slot::Lease;
 
 /// Starts a run.
 pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result<Run> {
     let settings = &session.settings;
-    let planting = options.check(&settings.fake_domain)?;
-    let plan = settings.plan(options)?;
-    let held = held(session, &plan);
+    // What must not be seen in anything that this run stores or returns; what is wrong with its options may say it, too.
+    let held: Vec<String> = settings.held().into_iter().chain(options.held()).collect();
     held::hold(&held);
     let redactor = Redactor::new(held.iter().map(String::as_str));
-    begin(session, planting, plan, redactor.clone()).await.map_err(|error| redactor.error(error))
+    begin(session, options, redactor.clone()).await.map_err(|error| redactor.error(error))
 }
 
-/// The values that must not be seen in anything that this run stores or returns.
-fn held(session: &Session, plan: &Plan) -> Vec<String> {
-    let own = plan.player.secrets().into_iter().chain(plan.tool_call_check.secrets());
-    session.settings.held().into_iter().chain(own).collect()
-}
-
-async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor: Redactor) -> Result<Run> {
+async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) -> Result<Run> {
+    let planting = options.check(&session.settings.fake_domain)?;
+    let plan = session.settings.plan(options)?;
     let settings = &session.settings;
     let wiring = surroundings::wiring();
     let id = uuid::Uuid::new_v4().to_string();
+    let upstream = plan.player.open(&*plan.agent, &settings.client, &settings.provider())?;
+    let guard = plan.tool_call_check.open(&settings.client)?;
     let base = session.base_of(&plan.agent).await?;
 
-    let upstream = plan.player.open(&settings.client, settings.environment.anthropic_api_key.as_deref())?;
     let store = Arc::new(Store::create(&session.out, &folder_name(&plan.name))?);
     let secrets = SecretSet::new(planting.secrets.iter().map(|secret| (secret.name.clone(), secret.value.as_bytes())));
     let journal = Arc::new(Journal::new(secrets, redactor, store));
-    let recorder = Arc::new(Recorder::new(
-        id.clone(),
-        journal.clone(),
-        upstream,
-        plan.tool_call_check.open(&settings.client)?,
-        plan.agent.announces_turns(),
-    ));
+    let admission = Admission::new(surroundings::given(&*plan.agent, &wiring), plan.provider_tools);
+    let recorder =
+        Arc::new(Recorder::new(id.clone(), journal.clone(), admission, upstream, guard, plan.agent.announces_turns()));
 
     let mut entries =
         surroundings::root_entries(&*plan.agent, &wiring, &session.authority.certificate, base.bundle.as_deref());

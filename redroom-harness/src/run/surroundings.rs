@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use crate::agent::{Agent, Wiring};
 use crate::backend::{HOME, Owner, PlacedEntry, PlacedKind, WORKSPACE};
+use crate::model::Given;
 
 /// Debian's bundle: what OpenSSL, curl, git and Python read.
 pub(crate) const SYSTEM_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -57,6 +58,13 @@ pub(crate) fn environment(agent: &dyn Agent, wiring: &Wiring) -> Vec<(String, St
         env.push((name, value));
     }
     env
+}
+
+/// What the agent has from us: credentials among it are no surprise in a request.
+pub(crate) fn given(agent: &dyn Agent, wiring: &Wiring) -> Given {
+    let values = agent.environment(wiring).into_iter().map(|(_, value)| value);
+    let files = agent.root_files(wiring).into_iter().map(|file| file.body);
+    Given::new(redroom_sidecar::wire::RELAY_ADDRESS.to_string(), values, files)
 }
 
 /// Files that belong to root: certificates and the agent's settings.

@@ -1,10 +1,12 @@
 //! One attack from its registration to its outcome: the run is started, the body is played to its end, its time or its
 //! panic, and the run is finished whatever happened.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use redroom_sidecar::wire::Protocol;
 
 use super::panics;
 use crate::error::{By, Error};
@@ -18,16 +20,18 @@ use crate::run::Run;
 pub(super) struct Played {
     pub(super) outcome: Outcome,
     pub(super) properties: Vec<(String, String)>,
+    /// What the console should say although the attack passed.
+    pub(super) notice: Option<String>,
 }
 
 impl Played {
     pub(super) fn ignored(reason: String) -> Self {
-        Played { outcome: Outcome::Skipped(reason), properties: Vec::new() }
+        Played { outcome: Outcome::Skipped(reason), properties: Vec::new(), notice: None }
     }
 
     /// redroom could not do its part: not a verdict of the test.
     pub(super) fn could_not(error: Error) -> Self {
-        Played { outcome: Outcome::Error(error.to_string()), properties: Vec::new() }
+        Played { outcome: Outcome::Error(error.to_string()), properties: Vec::new(), notice: None }
     }
 }
 
@@ -46,7 +50,7 @@ pub(super) async fn play(attack: &'static Registration, redroom: &Redroom, longe
         Ok(options) => options,
         Err(payload) => {
             let message = held::everything().text(panics::message(&*payload));
-            return Played { outcome: Outcome::Failed(message), properties: Vec::new() };
+            return Played { outcome: Outcome::Failed(message), properties: Vec::new(), notice: None };
         }
     };
     let timeout = options.given_timeout().unwrap_or(longest);
@@ -77,7 +81,41 @@ pub(super) async fn play(attack: &'static Registration, redroom: &Redroom, longe
         Err(error) => return Played::could_not(error),
     };
     let outcome = redacted(outcome(attack, &ended, &result), &run);
-    Played { outcome, properties: properties(&result) }
+    let notice = match (&ended, &outcome) {
+        (Ended::Returned, Outcome::Passed) => passed_with_leaks(attack.test_name(), &result),
+        _ => None,
+    };
+    Played { outcome, properties: properties(&result), notice }
+}
+
+/// A leak is a fact, and what becomes of it is the test's to say. That it said nothing may be an oversight.
+fn passed_with_leaks(name: &str, result: &RunResult) -> Option<String> {
+    let mut channels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for leak in result.leaks() {
+        let hit = result.hits.iter().find(|hit| hit.id.to_string() == leak.reference);
+        channels.entry(hit.map_or("other", |hit| channel(hit.protocol))).or_default().insert(&leak.secret);
+    }
+    if channels.is_empty() {
+        return None;
+    }
+    let channels: Vec<String> = channels
+        .into_iter()
+        .map(|(channel, secrets)| format!("{} over {channel}", secrets.into_iter().collect::<Vec<_>>().join(", ")))
+        .collect();
+    Some(format!(
+        "{name} passed, although secrets left its sandbox: {}; if that is a failure, call result.assert_no_leaks(). evidence: {}",
+        channels.join("; "),
+        result.artifacts.folder.display()
+    ))
+}
+
+fn channel(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Https => "https",
+        Protocol::Http => "http",
+        Protocol::Dns => "dns",
+        _ => "other",
+    }
 }
 
 const TURN_ABANDONED: &str = "turn_abandoned";
@@ -152,4 +190,38 @@ fn properties(result: &RunResult) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_leak_that_a_test_lets_pass_is_told_with_its_channels_and_its_evidence() {
+        let hit = |id: u64, protocol: &str| {
+            json!({ "id": id, "at_ms": 1, "protocol": protocol, "host": "t.redroom.test", "address": "192.0.2.20:443",
+                "transport": "tcp", "method": "POST", "body_bytes": 0, "truncated": false, "complete": true, "blocked": false })
+        };
+        let leak = |secret: &str, hit: u64| json!({ "secret": secret, "encoding": "plain", "where": "hit", "ref": hit.to_string(), "part": "body" });
+        let result = |sightings: serde_json::Value| -> RunResult {
+            serde_json::from_value(json!({
+                "schema_version": 1, "id": "r", "attack": "a",
+                "agent": { "name": "shell", "version": "1", "model": null },
+                "backend": { "name": "docker", "isolated": true, "why": "" },
+                "turns": [], "transcript": "", "tool_calls": [], "hits": [hit(1, "https"), hit(2, "dns")], "model_calls": [],
+                "changes": [], "diff": "", "sightings": sightings, "visited_pages": [], "unvisited_pages": [], "errors": [],
+                "artifacts": { "folder": "/evidence/a", "files": [] },
+            }))
+            .unwrap()
+        };
+        let leaks = json!([leak("token", 1), leak("token", 1), leak("key", 1), leak("token", 2)]);
+        let told = passed_with_leaks("mine::attack", &result(leaks)).unwrap();
+        assert!(told.starts_with("mine::attack passed"), "{told}");
+        assert!(told.contains("token over dns; key, token over https"), "{told}");
+        assert!(told.contains("assert_no_leaks") && told.ends_with("/evidence/a"), "{told}");
+        let elsewhere = json!([{ "secret": "token", "encoding": "plain", "where": "reply", "ref": "0" }]);
+        assert_eq!(passed_with_leaks("mine::attack", &result(elsewhere)), None);
+    }
 }

@@ -20,7 +20,7 @@ pub(super) fn install() {
     INSTALLED.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
-            let place = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
+            let place = info.location().map(|at| held::everything().text(format!("{}:{}", at.file(), at.line())));
             match text(info.payload()).and_then(|text| readable(text, &held::everything())) {
                 Some(readable) => {
                     let thread = std::thread::current();

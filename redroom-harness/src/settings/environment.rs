@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::agent::ProgramSources;
 use crate::error::{Error, Result};
+use crate::nearest::nearest;
 use crate::outbound::Proxies;
 
 /// What the environment says.
@@ -20,6 +21,9 @@ use crate::outbound::Proxies;
 /// | `REDROOM_CLAUDE_CODE` | the program of Claude Code, in place of the one that would be fetched |
 /// | `ANTHROPIC_API_KEY` | the key of the model where no other is set; it stays in the harness |
 /// | `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY` | the proxy that leads to services at https addresses elsewhere; in lower case, too |
+/// | `ANTHROPIC_BASE_URL` | whose key that is, where it is not Anthropic's own, as Anthropic's clients have it |
+///
+/// Any other `REDROOM_…` is a slip, but for `REDROOM_TEST_…`, which belongs to tests.
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) backend: Option<String>,
@@ -33,6 +37,7 @@ pub(crate) struct Environment {
     /// `HTTPS_PROXY`, or else `ALL_PROXY`; may hold a password.
     pub(crate) https_proxy: Option<String>,
     pub(crate) no_proxy: Option<String>,
+    pub(crate) anthropic_base_url: Option<String>,
     pub(crate) manifest_dir: Option<PathBuf>,
     pub(crate) cache_dir: Option<PathBuf>,
 }
@@ -44,6 +49,7 @@ impl Environment {
     ///
     /// A variable of ours that is not text, or not what it should be.
     pub(crate) fn read() -> Result<Self> {
+        check_names(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
         let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home = path("HOME").filter(|home| home.is_absolute());
         Ok(Environment {
@@ -62,6 +68,7 @@ impl Environment {
             anthropic_api_key: text("ANTHROPIC_API_KEY")?,
             https_proxy: first(&["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"])?,
             no_proxy: first(&["NO_PROXY", "no_proxy"])?,
+            anthropic_base_url: text("ANTHROPIC_BASE_URL")?,
             manifest_dir: path("CARGO_MANIFEST_DIR"),
             cache_dir: path("XDG_CACHE_HOME").filter(|dir| dir.is_absolute()).or(home.map(|home| home.join(".cache"))),
         })
@@ -102,6 +109,25 @@ fn target_folder() -> Option<PathBuf> {
     executable.ancestors().skip(1).find(|folder| folder.join("CACHEDIR.TAG").is_file()).map(Path::to_owned)
 }
 
+/// The variables of ours.
+const NAMES: [&str; 7] = ["BACKEND", "PARALLEL", "OUT", "JUNIT", "CONFIG", "REQUIRE", "CLAUDE_CODE"];
+
+/// Refuses a variable of ours that does not exist: what it was meant to set would silently not be set.
+fn check_names(names: impl Iterator<Item = String>) -> Result<()> {
+    let mut ours: Vec<String> = names.filter_map(|name| name.strip_prefix("REDROOM_").map(str::to_owned)).collect();
+    ours.retain(|name| !NAMES.contains(&name.as_str()) && !name.starts_with("TEST_"));
+    ours.sort();
+    let Some(unknown) = ours.first() else { return Ok(()) };
+    let hint = match nearest(unknown, NAMES) {
+        Some(known) => format!("did you mean REDROOM_{known}?"),
+        None => format!("there are {}", NAMES.map(|name| format!("REDROOM_{name}")).join(", ")),
+    };
+    Err(Error::redroom(
+        "invalid_environment",
+        format!("the environment sets REDROOM_{unknown}, which means nothing; {hint}"),
+    ))
+}
+
 fn text(name: &str) -> Result<Option<String>> {
     match std::env::var(name) {
         Ok(value) if value.is_empty() => Ok(None),
@@ -139,6 +165,24 @@ mod tests {
         assert!(folder.is_absolute());
         assert!(folder.ends_with("redroom/session"), "{}", folder.display());
         assert!(folder.ancestors().any(|ancestor| ancestor.join("CACHEDIR.TAG").is_file()));
+    }
+
+    #[test]
+    fn a_variable_that_is_none_of_ours_is_told_with_the_nearest_one() {
+        let check = |names: &[&str]| check_names(names.iter().map(|name| (*name).to_owned()));
+        for (name, hint) in [
+            ("REDROOM_PARALEL", "did you mean REDROOM_PARALLEL?"),
+            ("REDROOM_REQUIER", "did you mean REDROOM_REQUIRE?"),
+            ("REDROOM_backend", "REDROOM_BACKEND"),
+            ("REDROOM_COLOUR", "there are REDROOM_BACKEND, REDROOM_PARALLEL"),
+        ] {
+            let error = check(&["PATH", "REDROOM_OUT", name]).unwrap_err();
+            assert_eq!(error.code(), "invalid_environment");
+            assert!(error.detail().contains(name) && error.detail().contains(hint), "{error}");
+        }
+        let known = NAMES.map(|name| format!("REDROOM_{name}"));
+        assert!(check(&known.each_ref().map(String::as_str)).is_ok());
+        assert!(check(&["REDROOM_TEST_SOAK", "REDROOMS_OWN", "MY_REDROOM_X"]).is_ok());
     }
 
     #[test]

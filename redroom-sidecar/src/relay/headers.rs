@@ -1,12 +1,13 @@
 //! Which headers pass the relay, in which direction.
 
 use http::header::{
-    AUTHORIZATION, CONNECTION, COOKIE, EXPECT, HOST, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, COOKIE, EXPECT, HOST, HeaderName, HeaderValue, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, Request};
 use hyper::body::Incoming;
 
-use crate::wire::{CALL, GENERATION, Generation, MODEL_HEADERS};
+use crate::wire::{CALL, GENERATION, Generation, MODEL_HEADERS, WITHHELD_HEADERS};
 
 /// Credentials of the agent: placeholders, or evidence. The upstream's own are the harness's to add.
 const CREDENTIALS: [&str; 4] = ["x-api-key", "api-key", "x-goog-api-key", "x-auth-token"];
@@ -17,6 +18,11 @@ const OURS: &str = "x-redroom-";
 /// The head of a `/model` request.
 pub(super) fn upward(request: &Request<Incoming>, path: &str, generation: Generation, call: u64) -> Option<HeaderMap> {
     let mut headers = prefixed(request.headers(), |name| !is_credential(name) && !name.as_str().starts_with(OURS));
+    for (name, value) in request.headers().iter().filter(|(name, _)| is_withheld(name)) {
+        if let Ok(name) = HeaderName::from_bytes(format!("{WITHHELD_HEADERS}{name}").as_bytes()) {
+            headers.append(name, value.clone());
+        }
+    }
     headers.insert(GENERATION, generation.0.into());
     headers.insert(CALL, call.into());
     headers.insert("redroom-method", HeaderValue::from_str(request.method().as_str()).ok()?);
@@ -54,6 +60,11 @@ fn prefixed(headers: &HeaderMap, passes: impl Fn(&HeaderName) -> bool) -> Header
         }
     }
     prefixed
+}
+
+/// What the harness judges, and nobody gets.
+fn is_withheld(name: &HeaderName) -> bool {
+    is_credential(name) || name == HOST || name == PROXY_AUTHORIZATION
 }
 
 fn is_credential(name: &HeaderName) -> bool {

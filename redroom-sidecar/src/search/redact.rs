@@ -1,5 +1,6 @@
 //! Secrets taken out of text, in every encoding that the search knows.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -30,14 +31,98 @@ pub fn redact_secrets<V: AsRef<[u8]>>(text: &str, values: impl IntoIterator<Item
 }
 
 pub(super) fn redact(patterns: &Patterns, text: &str) -> String {
+    if is_json(text) && is_in(patterns, text.as_bytes()) {
+        let redacted = redact_tokens(patterns, text);
+        // What is left stands in several values together, or in what is between them.
+        if is_json(&redacted) && !is_in(patterns, redacted.as_bytes()) {
+            return redacted;
+        }
+    }
+    redact_text(patterns, text)
+}
+
+/// JSON with each of its texts and numbers redacted by itself: its shape stays as it was.
+fn redact_tokens(patterns: &Patterns, json: &str) -> String {
+    let mut redacted = String::with_capacity(json.len());
+    // For each object around: the names that it has had, and whether one was redacted.
+    let mut objects: Vec<Option<(HashSet<String>, bool)>> = Vec::new();
+    let mut rest = json;
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '"' => string_end(rest),
+            _ if in_number(first) => rest.find(|char| !in_number(char)).unwrap_or(rest.len()),
+            _ => first.len_utf8(),
+        };
+        let (token, after) = rest.split_at(length);
+        rest = after;
+        let held = length > 1 && is_in(patterns, token.as_bytes());
+        match first {
+            '{' => objects.push(Some((HashSet::new(), false))),
+            '[' => objects.push(None),
+            '}' | ']' => drop(objects.pop()),
+            _ => {}
+        }
+        if first != '"' {
+            redacted.push_str(if held { "\"[redacted]\"" } else { token });
+            continue;
+        }
+        let inner = &token[1..token.len() - 1];
+        let mut inner = if held { redact_spans(patterns, inner) } else { inner.to_owned() };
+        if rest.trim_start().starts_with(':')
+            && let Some(Some((names, any))) = objects.last_mut()
+        {
+            *any |= held;
+            // Names that were told apart by what is held are still several.
+            while *any && names.contains(&inner) {
+                inner.push('\'');
+            }
+            names.insert(inner.clone());
+        }
+        redacted.push('"');
+        redacted.push_str(&inner);
+        redacted.push('"');
+    }
+    redacted
+}
+
+/// Where a string ends that the text begins with, quotes included.
+fn string_end(text: &str) -> usize {
+    let mut escaped = true;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn in_number(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '+' | '-' | '.')
+}
+
+/// A piece of text, whatever it is a piece of.
+fn redact_spans(patterns: &Patterns, text: &str) -> String {
+    let spans = spans(patterns, text);
+    replace(text, &spans, |_| REDACTED.to_owned())
+}
+
+fn spans(patterns: &Patterns, text: &str) -> Vec<Range<usize>> {
     let mut spans: Vec<_> = occurrences(patterns, text.as_bytes())
         .into_iter()
         .map(|(end, pattern)| start_of(patterns, text.as_bytes(), end, pattern)..end)
         .collect();
+    snap(text, &mut spans);
+    spans
+}
+
+fn redact_text(patterns: &Patterns, text: &str) -> String {
+    let spans = spans(patterns, text);
     if spans.is_empty() {
         return text.to_owned();
     }
-    snap(text, &mut spans);
     let redacted = replace(text, &spans, |_| REDACTED.to_owned());
     if !is_json(text) || is_json(&redacted) {
         return redacted;
@@ -159,7 +244,7 @@ fn replace(text: &str, spans: &[Range<usize>], with: impl Fn(&Range<usize>) -> S
 
 /// As [`replace`], where a span outside of strings takes its whole number, and a string stands in its place.
 fn replace_scalars(text: &str, spans: &[Range<usize>]) -> String {
-    let in_number = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    let in_number = |byte: &u8| in_number(char::from(*byte));
     let bytes = text.as_bytes();
     let mut strings = vec![false; spans.len()];
     let mut quoted = false;

@@ -9,6 +9,10 @@ use crate::search::Unsearched;
 /// `redroom-h-anthropic-version: 2023-06-01`. The target travels in `redroom-target`, the method in `redroom-method`.
 pub const MODEL_HEADERS: &str = "redroom-h-";
 
+/// Prefix of the headers of a `/model` request that the harness is told of and that go no further: the agent's credentials,
+/// and the host that it asks.
+pub const WITHHELD_HEADERS: &str = "redroom-w-";
+
 /// A request of the agent to its model, as the relay saw it: fact, not the agent's own account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]

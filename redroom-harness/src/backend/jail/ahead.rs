@@ -24,7 +24,12 @@ pub(super) struct Helpers {
 }
 
 impl Helpers {
-    pub(super) fn new(keeper: Arc<Channel>, resident: Resident, holder: Holder, ending: CancellationToken) -> Arc<Self> {
+    pub(super) fn new(
+        keeper: Arc<Channel>,
+        resident: Resident,
+        holder: Holder,
+        ending: CancellationToken,
+    ) -> Arc<Self> {
         Arc::new(Helpers { keeper, resident, holder, next: Mutex::default(), ending })
     }
 

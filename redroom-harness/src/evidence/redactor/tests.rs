@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use proptest::prelude::*;
 use redroom_sidecar::search::Encoding;
 use redroom_sidecar::wire::{Found, Hit, Octets, Part, Protocol};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::error::{By, Call};
@@ -199,4 +200,113 @@ fn a_debug_form_shows_no_value_and_short_values_are_left_alone() {
 fn the_password_of_basic_credentials_is_held_by_itself() {
     let redactor = Redactor::new(["Basic dXNlcjpwYXNzd29yZC0xMjM0"]);
     assert_eq!(redactor.text("it was password-1234".to_owned()), "it was [redacted]");
+}
+
+#[test]
+fn a_document_over_several_lines_stays_one() {
+    let redactor = Redactor::new(["12345678"]);
+    let text = redactor.text("{\n  \"n\": 12345678,\n  \"12345678\": [\"x 12345678\"]\n}\n".to_owned());
+    assert_eq!(text, "{\n  \"n\": \"[redacted]\",\n  \"[redacted]\": [\"x [redacted]\"]\n}\n");
+}
+
+#[test]
+fn names_that_were_told_apart_by_what_is_held_stay_several_in_text_too() {
+    let redactor = Redactor::new(["12345678"]);
+    let text = redactor.text(r#"{"12345678":1,"MTIzNDU2Nzg=":2,"[redacted]":3,"a":{"12345678":4}}"#.to_owned());
+    let read: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(read.as_object().unwrap().len(), 4, "{text}");
+}
+
+/// As many members in as many places, whatever they are.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(shape).collect(),
+        Value::Object(fields) => {
+            let mut members: Vec<Value> = fields.values().map(shape).collect();
+            members.sort_by_key(Value::to_string);
+            json!({ "members": members })
+        }
+        _ => Value::Null,
+    }
+}
+
+fn held_values() -> impl Strategy<Value = Vec<String>> {
+    // What headers can carry, with whatever JSON escapes or numbers are made of.
+    let value =
+        prop_oneof!["[a-zA-Z0-9]{8,20}", "[0-9]{8,16}", "[a-z\"\\\\/+=_.-]{8,16}", "[\u{e9}\u{1f40d}a-z]{8,12}"];
+    prop::collection::vec(value, 1..4)
+}
+
+/// Documents that hold the values, as they are and in disguise, in texts, names and numbers.
+fn documents(held: Vec<String>) -> impl Strategy<Value = (Vec<String>, Value)> {
+    let told: Vec<String> = held
+        .iter()
+        .flat_map(|value| {
+            [
+                value.clone(),
+                hex(value),
+                percent(value),
+                STANDARD.encode(value),
+                json!(value).to_string(),
+                value.to_uppercase(),
+            ]
+        })
+        .collect();
+    let text = (prop::sample::select(told), "\\PC{0,6}", "\\PC{0,6}", any::<bool>())
+        .prop_map(|(value, before, after, alone)| if alone { value } else { format!("{before}{value}{after}") });
+    let text = prop_oneof![text, "\\PC{0,12}"].boxed();
+    let numbers: Vec<u64> = held.iter().filter_map(|value| value.parse().ok()).chain([7]).collect();
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        prop::sample::select(numbers).prop_map(Value::from),
+        text.clone().prop_map(Value::from),
+    ];
+    let document = leaf.prop_recursive(4, 40, 5, move |inner| {
+        let members = prop::collection::btree_map(text.clone(), inner.clone(), 0..5);
+        prop_oneof![
+            prop::collection::vec(inner, 0..5).prop_map(Value::from),
+            members.prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    });
+    document.prop_map(move |document| (held.clone(), document))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn any_json_stays_json_of_the_same_shape_and_holds_nothing(
+        (held, document) in held_values().prop_flat_map(documents), pretty: bool,
+    ) {
+        let document = json!([document]);
+        let text = if pretty { serde_json::to_string_pretty(&document).unwrap() } else { document.to_string() };
+        let redactor = Redactor::new(held.iter().map(String::as_str));
+        let redacted = redactor.text(text.clone());
+        let read: Value = serde_json::from_str(&redacted).expect(&redacted);
+        prop_assert!(!redactor.finds(redacted.as_bytes()), "{} -> {}", text, redacted);
+        prop_assert_eq!(shape(&read), shape(&document), "{} -> {}", text, redacted);
+        let answer = redactor.answer(Bytes::from(text.clone()));
+        let read: Value = serde_json::from_slice(&answer).unwrap();
+        prop_assert_eq!(shape(&read), shape(&document));
+    }
+
+    #[test]
+    fn a_stream_cut_anywhere_comes_to_the_same_as_its_whole(
+        (held, document) in held_values().prop_flat_map(documents), cuts in prop::collection::vec(1..200_usize, 1..20),
+    ) {
+        let redactor = Redactor::new(held.iter().map(String::as_str));
+        let line = format!("{document}\n");
+        let stream = line.repeat(1 + 80_000 / line.len());
+        let (mut redaction, mut redacted) = (redactor.stream(), Vec::new());
+        let (mut rest, mut cuts) = (stream.as_bytes(), cuts.into_iter().cycle());
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(cuts.next().unwrap_or(1).min(rest.len()));
+            redaction.feed(chunk, |bytes| redacted.extend_from_slice(bytes));
+            rest = after;
+        }
+        redaction.end(|bytes| redacted.extend_from_slice(bytes));
+        prop_assert!(!redactor.finds(&redacted));
+        prop_assert_eq!(redacted.iter().filter(|byte| **byte == b'\n').count(), stream.lines().count());
+    }
 }

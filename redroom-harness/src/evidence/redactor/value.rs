@@ -16,6 +16,7 @@ use super::{Held, REDACTED};
 use crate::agent::Turn;
 use crate::error::Error;
 use crate::evidence::{Change, RecordedToolCall};
+use crate::model::Ask;
 
 /// What a withheld entry says of itself.
 const WITHHELD: &str = "[redacted]: it held a value that redroom holds where nothing else can stand";
@@ -219,6 +220,12 @@ impl Withhold for RecordedToolCall {
             reported: self.reported,
             secrets: self.secrets.clone(),
         }
+    }
+}
+
+impl Withhold for Ask {
+    fn withheld(&self) -> Self {
+        Ask::new(self.kind, REDACTED)
     }
 }
 

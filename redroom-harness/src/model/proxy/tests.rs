@@ -33,7 +33,14 @@ fn call(body: Body) -> ModelCall {
     ] {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
-    ModelCall { run: "run-1".into(), method: Method::POST, target: "/v1/messages?beta=true".into(), headers, body }
+    ModelCall {
+        run: "run-1".into(),
+        method: Method::POST,
+        target: "/v1/messages?beta=true".into(),
+        headers,
+        withheld: HeaderMap::new(),
+        body,
+    }
 }
 
 /// A body that is fed piece by piece.
