@@ -30,8 +30,8 @@ pub use agent::{Agent, ClaudeCode, Shell, Turn};
 pub use async_trait::async_trait;
 pub use error::{By, Call, Error, Result};
 pub use evidence::{
-    AgentFacts, Artifacts, Change, ChangeKind, EntryKind, Facts, FoundSecret, InModelAnswer, ModelCall, Place,
-    RecordedToolCall, RunResult, SCHEMA_VERSION, Sighting,
+    AgentFacts, Artifacts, CallSource, Change, ChangeKind, EntryKind, Facts, FoundSecret, InModelAnswer, ModelCall,
+    Place, RecordedToolCall, RunResult, SCHEMA_VERSION, Sighting,
 };
 pub use guard::{Decision, IntoToolCallCheck, RecordedDecision, ToolCall, ToolCallCheck, UrlCheck};
 pub use init::init;

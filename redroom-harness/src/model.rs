@@ -6,6 +6,7 @@
 mod answer;
 mod anthropic;
 mod blocks;
+mod chat;
 #[cfg(test)]
 mod claude_code;
 mod conversation;
@@ -16,6 +17,7 @@ mod script;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod tool_uses;
 
 use async_trait::async_trait;
 use http::{HeaderMap, Method};
@@ -28,9 +30,11 @@ pub use script::Script;
 
 pub(crate) use anthropic::MessagesApi;
 pub(crate) use blocks::{AnswerBlocks, RequestBlocks, ToolBlock};
+pub(crate) use chat::ChatApi;
 pub(crate) use function::panic_text;
 pub(crate) use player::Player;
 pub(crate) use proxy::NoModelAccess;
+pub(crate) use tool_uses::{AnsweredCall, tool_uses};
 
 use crate::error::{Error, Result};
 pub(crate) use crate::outbound::Body;

@@ -11,6 +11,7 @@ mod exec;
 mod inside;
 mod layout;
 mod limits;
+mod programs;
 mod protocol;
 mod refusal;
 mod sandbox;
@@ -33,13 +34,14 @@ pub(crate) use inside::live_if_asked;
 
 use self::layout::Machine;
 use self::limits::Hierarchies;
+use self::programs::Programs;
 use self::refusal::{StepFailure, ThisSystem};
 use self::sandbox::Resident;
 use self::slot::SessionSlots;
 use self::sys::Refused;
 use crate::backend::session::{Session, SessionLocks};
 use crate::backend::{
-    Backend, BackendFacts, Base, OpenSlot, Program, ProgramFile, Progress, SandboxLimits, SandboxSpec, SlotSpec, Swept,
+    Backend, BackendFacts, Base, OpenSlot, Program, Progress, SandboxLimits, SandboxSpec, SlotSpec, Swept,
 };
 use crate::error::{Error, Result};
 use crate::run_folder::RunFolder;
@@ -67,7 +69,7 @@ impl Jail {
     pub async fn open(why: impl Into<String>) -> Result<Self> {
         let jail = Self::unproved(why)?;
         let session = uuid::Uuid::new_v4().to_string();
-        let base = jail.programs.keep(&Program::default());
+        let base = jail.programs.keep(&Program::default())?;
         // Of no slot that there can be: nobody else has its user.
         let opened = jail.open_slot(SlotSpec { session: session.clone(), number: MAX_PARALLEL }).await?;
         let limits = SandboxLimits { cpus: 1.0, memory: 64 << 20, pids: 16, file_size: 1 << 20, open_files: 64 };
@@ -111,7 +113,8 @@ impl Backend for Jail {
     }
 
     async fn prepare(&self, program: &Program, _progress: Progress<'_>) -> Result<Base> {
-        Ok(self.programs.keep(program))
+        program.check()?;
+        self.programs.keep(program)
     }
 
     async fn base_file(&self, _base: &Base, path: &str) -> Result<Option<Vec<u8>>> {
@@ -150,22 +153,6 @@ impl Backend for Jail {
             slots.1.end().await;
         }
         Ok(())
-    }
-}
-
-/// The agents' programs, by what sandboxes start from.
-#[derive(Debug, Default)]
-struct Programs(Mutex<HashMap<Base, Vec<ProgramFile>>>);
-
-impl Programs {
-    fn keep(&self, program: &Program) -> Base {
-        let base = Base(format!("{} {}", program.name, program.version));
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(base.clone(), program.files.clone());
-        base
-    }
-
-    fn of(&self, base: &Base) -> Vec<ProgramFile> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(base).cloned().unwrap_or_default()
     }
 }
 

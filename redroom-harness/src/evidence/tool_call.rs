@@ -2,15 +2,17 @@
 
 use redroom_sidecar::wire::Octets;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::changes::FoundSecret;
 use super::journal::Proof;
 use super::log::Entry;
 use crate::error::Error;
 use crate::guard::{RecordedDecision, Ruling, ToolCall};
+use crate::model::AnsweredCall;
 
-/// What the agent's tool hook reported: a claim. One that is reported twice is one, if both reports say the same and got the
+/// What the agent's tool hook reported, or, for an agent without one, what its model asked for ([`source`](Self::source)): a
+/// claim. One that is reported twice is one, if both reports say the same and got the
 /// same decision; several of one `tool_use_id` that do not are an agent's, or a process of its sandbox's, that lies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -19,6 +21,9 @@ pub struct RecordedToolCall {
     pub id: u64,
     /// Milliseconds since the run began.
     pub at_ms: u64,
+    /// Who says so.
+    #[serde(default)]
+    pub source: CallSource,
     /// The tool: `Bash`, `Read`, `mcp__server__tool`. Empty where the payload could not be read.
     pub tool: String,
     /// Its input.
@@ -47,7 +52,7 @@ pub struct RecordedToolCall {
     /// Why the guard could not be asked; the call was denied then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
-    /// The payload as it was posted.
+    /// The payload as it was posted; the call as JSON where nobody posted it.
     pub payload: Octets,
     /// Long parts of input and payload were cut off, for others needed the room. The evidence folder has them whole.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -57,6 +62,19 @@ pub struct RecordedToolCall {
     /// Planted secrets in its input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<FoundSecret>,
+}
+
+/// Who says that there was a tool call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CallSource {
+    /// The agent's tool hook, or whoever posted to its address.
+    #[default]
+    Hook,
+    /// The model's answer, for the agent has no hook: whether it ran the tool is not known, and nobody could have stopped it.
+    /// Answers that are packed, larger than 8 MiB or in an API that redroom does not read leave none.
+    ModelAnswer,
 }
 
 /// Whether an answer of the model, as it passed on its way to the agent, asked for a reported tool call.
@@ -84,6 +102,7 @@ impl RecordedToolCall {
         RecordedToolCall {
             id: 0,
             at_ms,
+            source: CallSource::Hook,
             tool,
             input,
             tool_use_id: id,
@@ -102,6 +121,31 @@ impl RecordedToolCall {
         }
     }
 
+    /// What a model's answer asks an agent without a hook for. The journal adds number and secrets.
+    pub(crate) fn answered(at_ms: u64, call: AnsweredCall) -> Self {
+        let payload = json!({ "id": call.id, "name": call.name, "input": call.input }).to_string();
+        RecordedToolCall {
+            id: 0,
+            at_ms,
+            source: CallSource::ModelAnswer,
+            tool: call.name,
+            input: call.input,
+            tool_use_id: Some(call.id),
+            agent_id: None,
+            mcp_server: None,
+            in_model_answer: InModelAnswer::Matched,
+            decision: RecordedDecision::Unasked,
+            reason: None,
+            checked: false,
+            latency_ms: 0,
+            error: None,
+            payload: payload.into_bytes().into(),
+            truncated: false,
+            reported: 0,
+            secrets: Vec::new(),
+        }
+    }
+
     /// Whether it is the same call as an `earlier` one: agents report some twice, the second time with what they filled in
     /// for arguments that were left out.
     pub(crate) fn repeats(&self, earlier: &RecordedToolCall) -> bool {
@@ -113,6 +157,7 @@ impl RecordedToolCall {
         };
         let who = |call: &RecordedToolCall| (call.agent_id.clone(), call.mcp_server.clone());
         self.tool_use_id == earlier.tool_use_id
+            && self.source == earlier.source
             && self.tool == earlier.tool
             && self.decision == earlier.decision
             && who(self) == who(earlier)
@@ -177,8 +222,6 @@ fn cut(text: &mut String, most: usize) {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use serde_json::json;
 
     use super::*;
     use crate::guard::HookEvent;

@@ -9,8 +9,9 @@ use http::{Method, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use redroom_sidecar::wire::{Hit, ModelRequest};
 
-use super::answer;
 use super::ledger::Ledger;
+use super::{answer, claims};
+use crate::agent::{ModelApi, ToolHook};
 use crate::error::{By, Error};
 use crate::evidence::{Journal, RecordedToolCall};
 use crate::guard::{Guard, HookEvent};
@@ -28,7 +29,14 @@ pub(crate) struct Recorder {
     hooked: AtomicBool,
     /// Whether a model request of this turn was refused for that.
     refused: AtomicBool,
-    announces_turns: bool,
+    manner: Manner,
+}
+
+/// How the run's agent speaks to its model and to the hook.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) hook: ToolHook,
+    pub(crate) api: ModelApi,
 }
 
 impl Recorder {
@@ -37,7 +45,7 @@ impl Recorder {
         journal: Arc<Journal>,
         upstream: Arc<dyn Upstream>,
         guard: Guard,
-        announces_turns: bool,
+        manner: Manner,
     ) -> Self {
         Recorder {
             run,
@@ -45,21 +53,21 @@ impl Recorder {
             upstream,
             guard,
             ledger: Arc::default(),
-            hooked: AtomicBool::new(!announces_turns),
+            hooked: AtomicBool::new(!manner.hook.announces_turns()),
             refused: AtomicBool::new(false),
-            announces_turns,
+            manner,
         }
     }
 
     /// A turn begins: its own announcement has to come before its first model request.
     pub(crate) fn expect_announcement(&self) {
-        self.hooked.store(!self.announces_turns, Ordering::SeqCst);
+        self.hooked.store(!self.manner.hook.announces_turns(), Ordering::SeqCst);
         self.refused.store(false, Ordering::SeqCst);
     }
 
     /// What is wrong if an agent that should report all its tool calls did not.
     pub(crate) fn unreported(&self) -> Option<Error> {
-        if self.announces_turns { self.ledger.unreported() } else { None }
+        if self.manner.hook.is_expected() { self.ledger.unreported() } else { None }
     }
 
     /// Whether the turn asked its model before it was announced.
@@ -99,7 +107,11 @@ impl Tenant for Recorder {
             }
             answer::admit(answer, number, &self.journal)
         });
-        let answer = if can_call_tools { answer.map(|answer| self.ledger.answer(answer)) } else { answer };
+        let answer = answer.map(|answer| match can_call_tools {
+            true if self.manner.hook.asks() => self.ledger.answer(answer),
+            true => claims::read(answer, self.manner.api, &self.journal),
+            false => answer,
+        });
         answer.unwrap_or_else(|error| {
             let error = self.journal.redactor().error(error);
             self.journal.model_call_failed(number, error.clone());

@@ -39,11 +39,13 @@ fn held(session: &Session, plan: &Plan) -> Vec<String> {
 
 async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor: Redactor) -> Result<Run> {
     let settings = &session.settings;
+    guard_can_be_asked(&plan)?;
     let wiring = surroundings::wiring();
     let id = uuid::Uuid::new_v4().to_string();
     let base = session.base_of(&plan.agent).await?;
 
-    let upstream = plan.player.open(&settings.client, settings.environment.anthropic_api_key.as_deref())?;
+    let key = settings.environment.anthropic_api_key.as_deref();
+    let upstream = plan.player.open(&settings.client, key, plan.agent.model_api())?;
     let store = Arc::new(Store::create(&session.out, &folder_name(&plan.name))?);
     let secrets = SecretSet::new(planting.secrets.iter().map(|secret| (secret.name.clone(), secret.value.as_bytes())));
     let journal = Arc::new(Journal::new(secrets, redactor, store));
@@ -52,7 +54,7 @@ async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor:
         journal.clone(),
         upstream,
         plan.tool_call_check.open(&settings.client)?,
-        plan.agent.announces_turns(),
+        super::recorder::Manner { hook: plan.agent.hook(), api: plan.agent.model_api() },
     ));
 
     let mut entries =
@@ -126,11 +128,26 @@ async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor:
     let run = Run(Arc::new(Held(live)));
     drop(making);
     run.watch_link();
-    if let Err(error) = session.check_agent_version(&run).await {
+    if let Err(error) = session.check_agent_version(&run, base.program).await {
         let _ = run.cut_short(error.clone()).await;
         return Err(error);
     }
     Ok(run)
+}
+
+/// A guard that would never be asked must not look like one that let everything pass.
+fn guard_can_be_asked(plan: &Plan) -> Result<()> {
+    if plan.agent.hook().asks() || plan.tool_call_check.is_none() {
+        return Ok(());
+    }
+    let agent = plan.agent.name();
+    Err(Error::redroom(
+        "guard_without_hook",
+        format!(
+            "a guard is set, and {agent} has no tool hook to ask it with: write `tool_call_check = none` at this attack, or, \
+             where {agent} can be given one, have it post to Wiring::tool_hook_url and say so in Agent::hook"
+        ),
+    ))
 }
 
 async fn move_in(

@@ -91,11 +91,12 @@ pub(super) async fn open(
 impl Slot for JailSlot {
     async fn open_sandbox(&self, spec: SandboxSpec) -> Result<Box<dyn Sandbox>> {
         let program = self.programs.of(&spec.base);
+        let spec = SandboxSpec { entries: [program.copies, spec.entries].concat(), ..spec };
         let (ours, theirs) = channel::pair().map_err(|error| cannot("start a sandbox", &error))?;
         let asked = self.keeper.send(&ToKeeper::Sandbox, &[theirs.as_fd()]).await;
         drop(theirs);
         asked.map_err(|error| with_words(cannot("reach a slot's keeper", &error), &self.words))?;
-        match sandbox::open(self.resident, &self.spec.session, ours, &program, spec).await {
+        match sandbox::open(self.resident, &self.spec.session, ours, &program.files, spec).await {
             Ok(sandbox) => Ok(Box::new(sandbox)),
             Err(error) => Err(with_words(error, &self.words)),
         }
