@@ -1,9 +1,7 @@
 //! An agent of one's own: what redroom has to know of `mini.py`.
 
-use std::path::Path;
-
 use redroom::agent::{
-    Agent, HOME, ParsedTurn, PlainText, Program, ProgramSources, Progress, ToolHook, TurnCommand, TurnInput,
+    Agent, HOME, ParsedTurn, PlainText, Program, ProgramSources, Progress, RootFile, ToolHook, TurnCommand, TurnInput,
     TurnReader, Wiring,
 };
 use redroom::{ModelEndpoint, async_trait, json};
@@ -42,10 +40,15 @@ impl Agent for Mini {
         Some("claude-sonnet-4-5")
     }
 
-    /// A file of this machine. Its interpreter is the image's, or, in a jail, this machine's.
+    /// Its interpreter is the image's, or, in a jail, this machine's. One with files on this machine would name them here:
+    /// `Program::new(…).file("target/release/agent", "/usr/local/bin/agent")`.
     async fn program(&self, _: &ProgramSources, _: Progress<'_>) -> redroom::Result<Program> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/agents/mini.py");
-        Ok(Program::new(self.name(), self.version()).file(source, PROGRAM))
+        Ok(Program::new(self.name(), self.version()))
+    }
+
+    /// The script itself, out of this executable: it is small, and nobody has to find it.
+    fn root_files(&self, _: &Wiring) -> Vec<RootFile> {
+        vec![RootFile::new(PROGRAM, include_str!("mini.py"))]
     }
 
     fn version_command(&self) -> Option<Vec<String>> {

@@ -1,6 +1,5 @@
 //! Agents that cannot be run: the error says whose fault it is, how the program ended and the last that it said, at once.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -8,22 +7,10 @@ use redroom::agent::{Agent, Program, ProgramSources, Progress, ToolHook, TurnCom
 use redroom::prelude::*;
 use redroom::{By, Error};
 
-use crate::trial::{Trial, refused};
+use crate::trial::{Trial, program, refused};
 
 /// How long the bad news may take, once the sandbox is there.
 const AT_ONCE: Duration = Duration::from_secs(5);
-
-/// A program of a test's, where a backend can take it from: the same at every call.
-fn program(name: &str, body: &[u8]) -> PathBuf {
-    let folder = std::env::temp_dir().join("redroom-tests-agents");
-    std::fs::create_dir_all(&folder).expect("a folder");
-    // Whole at once: other tests may be reading it.
-    let mut file = tempfile::NamedTempFile::new_in(&folder).expect("a file");
-    std::io::Write::write_all(&mut file, body).expect("written");
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o755)).expect("made executable");
-    file.persist(folder.join(name)).expect("in its place");
-    folder.join(name)
-}
 
 /// An executable for a mainframe.
 fn foreign() -> PathBuf {
@@ -32,7 +19,7 @@ fn foreign() -> PathBuf {
     // Big-endian: an executable for machine 22, version 1.
     header[16..24].copy_from_slice(&[0, 2, 0, 22, 0, 0, 0, 1]);
     header[52..54].copy_from_slice(&[0, 64]);
-    program("foreign", &header)
+    program("foreign", 0o755, &header)
 }
 
 /// A program of this machine's that wants a library which nobody has.
@@ -40,7 +27,7 @@ fn incomplete() -> PathBuf {
     let mut body = std::fs::read("/bin/true").expect("a program");
     let at = body.windows(9).position(|bytes| bytes == b"libc.so.6").expect("it needs the C library");
     body[at + 3] = b'Q';
-    program("incomplete", &body)
+    program("incomplete", 0o755, &body)
 }
 
 /// What the first turn of this agent fails with.
@@ -157,5 +144,14 @@ impl Agent for Refusing {
 #[redroom::attack(agent = Refusing(ClaudeCode::new("2.1.332")), model = Script::new())]
 async fn one_that_refuses_to_work_at_all_did_not_hold(run: Run) -> redroom::Result<()> {
     assert_tells(&last_words(&run).await?, "turn_failed", &[1], "cannot be used with root");
+    Ok(())
+}
+
+#[redroom::attack(
+    agent = Trial::new("victim", &["python3", "-c", "import os; x = bytearray(60 << 20); os.kill(os.getpid(), 9)"]),
+    limits = { memory: "256m" },
+)]
+async fn one_that_is_killed_from_outside_is_not_told_as_out_of_memory(run: Run) -> redroom::Result<()> {
+    assert_tells(&last_words(&run).await?, "turn_failed", &[137], "exit code 137");
     Ok(())
 }

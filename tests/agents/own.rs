@@ -5,6 +5,7 @@ use redroom::prelude::*;
 use redroom::{CallSource, InModelAnswer, RecordedDecision};
 
 use crate::mini::Mini;
+use crate::trial::{Trial, program};
 
 /// A model that reads the page and does what it says.
 pub(crate) fn gullible() -> Script {
@@ -79,5 +80,19 @@ async fn an_agent_of_ones_own_is_the_agents_user_and_cannot_change_its_program(r
     assert_ne!(tried.exit_code, 0);
     let result = run.finish().await?;
     assert!(result.changes.iter().any(|change| change.path.as_bytes() == b"/workspace/ran"), "{:?}", result.changes);
+    Ok(())
+}
+
+/// A script that only its owner can read, and that is no executable on this machine.
+fn private() -> Trial {
+    let script = program("private", 0o600, b"#!/bin/bash\necho \"$0 was told: $(cat)\"\n");
+    Trial::new("private", &["/opt/private/agent"]).file(script, "/opt/private/agent")
+}
+
+#[redroom::attack(agent = private())]
+async fn a_program_is_readable_and_executable_by_all_in_its_sandbox(run: Run) -> redroom::Result<()> {
+    assert_eq!(run.send("Hello.").await?.final_text, "/opt/private/agent was told: Hello.\n");
+    let tried = run.exec("stat -c %a /opt/private/agent; echo x > /opt/private/agent").await?;
+    assert!(tried.exit_code != 0 && tried.stdout.to_text() == "755\n", "{tried:?}");
     Ok(())
 }

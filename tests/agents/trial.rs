@@ -1,5 +1,6 @@
 //! An agent whose every part a test chooses, and sessions that are to be refused.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use redroom::agent::{Agent, ModelApi, Program, ProgramSources, Progress, ToolHook, TurnCommand, TurnInput, Wiring};
@@ -108,4 +109,16 @@ pub(crate) async fn refused(options: RunOptions) -> Error {
     let refused = session.start_run(options.name("refused")).await;
     session.stop().await;
     refused.expect_err("a run that cannot be")
+}
+
+/// A program of a test's, where a backend can take it from: the same at every call.
+pub(crate) fn program(name: &str, mode: u32, body: &[u8]) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("redroom-tests-agents-{}", rustix::process::getuid().as_raw()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    // Whole at once: other tests may be reading it.
+    let mut file = tempfile::NamedTempFile::new_in(&folder).expect("a file");
+    std::io::Write::write_all(&mut file, body).expect("written");
+    file.as_file().set_permissions(std::fs::Permissions::from_mode(mode)).expect("its mode");
+    file.persist(folder.join(name)).expect("in its place");
+    folder.join(name)
 }

@@ -1,7 +1,7 @@
 //! A turn of the real agent begins at once, as a user without rights, and asks its model for each step once.
 
-use redroom::Answer;
 use redroom::prelude::*;
+use redroom::{Answer, Redroom};
 
 #[redroom::attack(
     model = Script::new().call("Bash", json!({ "command": "id -u; touch ran", "description": "who" })).say_result(str::to_owned),
@@ -32,7 +32,7 @@ fn twenty() -> Script {
         };
     }
     script
-        .call("Write", json!({ "file_path": "/workspace/large", "content": "x".repeat(1 << 20) }))
+        .call("Write", json!({ "file_path": "/workspace/large", "content": "x".repeat(900_000) }))
         .call("Read", json!({ "file_path": "/workspace/none" }))
         .say("")
 }
@@ -40,7 +40,7 @@ fn twenty() -> Script {
 #[redroom::attack(agent = ClaudeCode::new("2.1.332").max_turns(40), model = twenty())]
 async fn twenty_steps_of_every_shape_are_asked_for_once_each(run: Run) -> redroom::Result<()> {
     run.send("Do it.").await?;
-    assert_eq!(run.read_file("large").await?.map(|file| file.len()), Some(1 << 20));
+    assert_eq!(run.read_file("large").await?.map(|file| file.len()), Some(900_000));
     let result = run.finish().await?;
     assert_eq!(result.errors, []);
     // An answer that the agent cannot read is asked for again, without streaming.
@@ -48,5 +48,18 @@ async fn twenty_steps_of_every_shape_are_asked_for_once_each(run: Run) -> redroo
     assert_eq!((asked, result.model_calls.len()), (20, 20), "{:?}", result.model_calls);
     let calls = result.tool_calls.iter().filter(|call| call.tool == "Bash" || call.tool == "Write").count();
     assert_eq!(calls, 5 + 4 * 4 + 4 + 1);
+    Ok(())
+}
+
+#[redroom::attack(agent = Shell::new())]
+async fn the_managed_settings_cannot_be_planted(run: Run) -> redroom::Result<()> {
+    run.send("true").await?;
+    let session = Redroom::start(Suite::new()).await?;
+    let settings = [("/etc/claude-code/managed-settings.json", "{}")];
+    let planted = session.start_run(RunOptions::new().name("planted").files(settings).model(Script::new())).await;
+    session.stop().await;
+    let error = planted.expect_err("settings that would take the place of redroom's");
+    assert_eq!(error.code(), "invalid_path");
+    assert!(error.detail().contains("managed-settings.json") && error.detail().contains("redroom itself"), "{error}");
     Ok(())
 }

@@ -64,10 +64,11 @@ async fn a_home_that_is_not_there_and_a_python_of_the_agents_own_trust_it_too(ru
     let (failing, seen) = expected(&run).await?;
     let turn = run.send("env -i PATH=\"$PATH\" HOME=/nowhere bash tools.sh").await?;
     assert_eq!(turn.final_text, failing, "{}", turn.stderr);
-    if !crate::lacks(&run, &["python3 -m venv /tmp/trial"]).await? {
-        let fetch = "python3 -m venv --without-pip /tmp/own && /tmp/own/bin/python -c \
-                     'import urllib.request as u; u.urlopen(\"https://docs.redroom.test/urllib\")'";
-        assert_eq!(run.send(format!("{fetch} && env -i {fetch}")).await?.exit_code, Some(0));
+    if !crate::lacks(&run, &["python3 -m venv --without-pip /tmp/trial"]).await? {
+        let fetch =
+            "/tmp/own/bin/python -c 'import urllib.request as u; u.urlopen(\"https://docs.redroom.test/urllib\")'";
+        let turn = run.send(format!("python3 -m venv --without-pip /tmp/own && {fetch} && env -i {fetch}")).await?;
+        assert_eq!(turn.exit_code, Some(0), "{}", turn.stderr);
     }
     let result = run.finish().await?;
     let mut paths = asked(&result);
