@@ -11,13 +11,14 @@
 
 #[doc(inline)]
 pub use redroom_harness::{
-    Agent, AgentFacts, Answer, Artifacts, Ask, AskKind, Block, Body, By, Call, Change, ChangeKind, Claim, ClaudeCode,
-    Container, Conversation, DEFAULT_DOMAIN, Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput, Facts,
-    File, Files, Found, FoundSecret, Hit, Inside, IntoModel, IntoToolCallCheck, Limits, Message, Model, ModelCall,
-    ModelEndpoint, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol, Ran, RecordedDecision,
-    RecordedToolCall, Redroom, Result, Role, Run, RunOptions, RunResult, SCHEMA_VERSION, Script, Secret, Secrets,
-    Shell, Sighting, Suite, Tool, ToolCall, ToolCallCheck, ToolResult, ToolUse, Transport, Turn, Unsearched, UrlCheck,
-    Why, agent, backend, canary, dir, find_secrets, guard, init, json, redact_secrets, sweep, unplanted,
+    Agent, AgentFacts, Answer, Artifacts, Ask, AskKind, Block, Body, By, Call, CallSource, Change, ChangeKind, Claim,
+    ClaudeCode, Container, Conversation, DEFAULT_DOMAIN, Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput,
+    Facts, File, Files, Found, FoundSecret, Hit, Inside, IntoModel, IntoToolCallCheck, Limits, Message, Model,
+    ModelCall, ModelEndpoint, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol, Ran,
+    RecordedDecision, RecordedToolCall, Redroom, Result, Role, Run, RunOptions, RunResult, SCHEMA_VERSION, Script,
+    Secret, Secrets, Shell, Sighting, Suite, Tool, ToolCall, ToolCallCheck, ToolResult, ToolUse, Transport, Turn,
+    Unsearched, UrlCheck, Why, agent, async_trait, backend, canary, dir, find_secrets, guard, init, json,
+    redact_secrets, sweep, unplanted,
 };
 
 /// Makes an async function an attack: says what is planted before the agent starts, and registers the function as a test.

@@ -2,183 +2,59 @@
 //!
 //! An agent describes, the harness and the backend act: it starts nothing in a sandbox and reads nothing out of one. The
 //! one thing that it does itself is to find its own program on this machine.
+//!
+//! # An agent of your own
+//!
+//! Implement [`Agent`]. Four things have no default: what it is called, its version, where its program comes from and the
+//! command of a turn. `examples/agents/mini.rs` is a whole one.
+//!
+//! ```
+//! # use redroom_harness as redroom;
+//! use redroom::agent::{Agent, Program, ProgramSources, Progress, ToolHook, TurnCommand, TurnInput};
+//! use redroom::async_trait;
+//!
+//! /// An agent that the image has: it prints its message in capitals.
+//! struct Shouting;
+//!
+//! #[async_trait]
+//! impl Agent for Shouting {
+//!     fn name(&self) -> &str { "shouting" }
+//!     fn version(&self) -> &str { "1.0" }
+//!     fn hook(&self) -> ToolHook { ToolHook::None }
+//!
+//!     async fn program(&self, _: &ProgramSources, _: Progress<'_>) -> redroom::Result<Program> {
+//!         Ok(Program::new("shouting", "1.0"))
+//!     }
+//!
+//!     fn turn(&self, turn: &TurnInput<'_>) -> TurnCommand {
+//!         TurnCommand::new(["tr", "a-z", "A-Z"]).stdin(turn.message)
+//!     }
+//! }
+//! ```
 
 mod claude_code;
+mod npm;
+mod program;
 mod shell;
-
-use std::path::PathBuf;
-use std::time::Duration;
+mod start;
+mod text;
+mod turn;
+mod wiring;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use redroom_sidecar::wire::ModelEndpoint;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Program, Progress};
-use crate::error::{Error, Result};
-
+pub use crate::backend::{HOME, Program, ProgramFile, Progress, WORKSPACE};
+use crate::error::Result;
 pub use claude_code::ClaudeCode;
+pub use program::ProgramSources;
+pub use redroom_sidecar::wire::ModelEndpoint;
 pub use shell::Shell;
-
-/// A coding agent that can be run headless, turn by turn.
-#[async_trait]
-pub trait Agent: Send + Sync + 'static {
-    /// A short name: `claude-code`, `shell`.
-    fn name(&self) -> &str;
-
-    /// The version that is asked for; every run checks it against what the program itself says.
-    fn version(&self) -> &str;
-
-    /// The model it asks for, as it is named to the agent; `None` for an agent without one.
-    fn model(&self) -> Option<&str>;
-
-    /// Whether what it was given makes sense. Asked once, before anything else.
-    fn check(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Finds or fetches the program on this machine. May take minutes; `progress` gets a line now and then. Dropping the
-    /// future ends whatever it started.
-    async fn program(&self, sources: &ProgramSources, progress: Progress<'_>) -> Result<Program>;
-
-    /// The command that prints the version; `None` where there is none.
-    fn version_command(&self) -> Option<Vec<String>> {
-        None
-    }
-
-    /// The version that [`Agent::version_command`] printed in the sandbox, or why it is not the one that is asked for
-    /// (`agent_version_mismatch`) or none at all (`agent_not_startable`).
-    fn check_version(&self, _printed: &Printed<'_>) -> Result<String> {
-        Ok(self.version().to_owned())
-    }
-
-    /// Environment of everything in the sandbox, beside what redroom sets (home, path, CA variables).
-    fn environment(&self, wiring: &Wiring) -> Vec<(String, String)>;
-
-    /// Files that belong to root: the settings that point the agent at the sidecar and that it cannot change.
-    fn root_files(&self, wiring: &Wiring) -> Vec<RootFile>;
-
-    /// The model endpoints that it needs; everything else is refused.
-    fn model_endpoints(&self) -> Vec<ModelEndpoint>;
-
-    /// Whether each turn is announced by a hook of its own, so that a missing announcement means that the hooks are not
-    /// loaded and no model request may be answered.
-    fn announces_turns(&self) -> bool;
-
-    /// The command of a turn.
-    fn turn(&self, turn: &TurnInput<'_>) -> TurnCommand;
-
-    /// Reads one turn's output as it comes.
-    fn reader(&self) -> Box<dyn TurnReader>;
-
-    /// Whether the file at this absolute path of the sandbox is the agent's own account of the session, or a part of it.
-    /// The path is the agent's choice.
-    fn is_transcript(&self, _session: &str, _path: &str) -> bool {
-        false
-    }
-}
-
-/// Where an agent's program may come from on this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProgramSources {
-    /// A file that the user named. It wins over everything, the agent's own settings included.
-    pub explicit: Option<PathBuf>,
-    /// redroom's cache folder of this user: `~/.cache/redroom`. Made when something is fetched into it.
-    pub cache: PathBuf,
-}
-
-/// What a command printed, and how it ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Printed<'a> {
-    /// As in [`crate::backend::ExecEnd`].
-    pub exit_code: Option<i64>,
-    /// Standard output.
-    pub out: &'a [u8],
-    /// Standard error, and the backend's own words.
-    pub err: &'a [u8],
-}
-
-/// Where the agent finds what it must talk to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wiring {
-    /// Base URL of the model: `http://192.0.2.1:81`.
-    pub model_base_url: String,
-    /// URL of the tool hook: `http://192.0.2.1:82/hook`.
-    pub tool_hook_url: String,
-    /// The bundle that holds the fake internet's CA and, where the image has them, the usual ones.
-    pub ca_bundle: String,
-    /// The CA's certificate alone.
-    pub ca_certificate: String,
-}
-
-/// A file that belongs to root.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RootFile {
-    /// Absolute.
-    pub path: String,
-    /// Its content; mode 0644.
-    pub body: Vec<u8>,
-}
-
-/// One message to the agent.
-#[derive(Clone, Copy, Debug)]
-pub struct TurnInput<'a> {
-    /// The run's session with the agent: a UUID, the same for all turns.
-    pub session: &'a str,
-    /// Number of the turn, from 0.
-    pub index: u32,
-    /// What the user says.
-    pub message: &'a str,
-}
-
-/// How a turn is run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TurnCommand {
-    /// Program and arguments.
-    pub argv: Vec<String>,
-    /// Added to the environment.
-    pub env: Vec<(String, String)>,
-    /// Its standard input, then the end.
-    pub stdin: Bytes,
-}
-
-/// Reads one turn's output. Bounded by the caller: at most 64 MB in all; a reader must bound what it keeps.
-pub trait TurnReader: Send {
-    /// Takes what came on standard output.
-    fn out(&mut self, chunk: &[u8]);
-
-    /// Takes what came on standard error, and the backend's own words where it could not start the program.
-    fn err(&mut self, chunk: &[u8]);
-
-    /// What the turn was, now that it has ended with this exit code.
-    fn end(self: Box<Self>, exit_code: Option<i64>) -> ParsedTurn;
-}
-
-/// What an agent's output says of a turn: its own account, a claim.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ParsedTurn {
-    /// The final answer.
-    pub final_text: String,
-    /// The agent's events as it printed them, at most some thousands.
-    pub events: Vec<serde_json::Value>,
-    /// Events that were left out because there were too many or they were too large.
-    pub events_dropped: u64,
-    /// Lines of output that were no event.
-    pub lines_unread: u64,
-    /// What the agent says the whole session has cost so far, earlier turns included, in US dollars at list price.
-    pub session_cost_usd: Option<f64>,
-    /// Token counts, in the agent's form.
-    pub usage: Option<serde_json::Value>,
-    /// Why it stopped, in the agent's words: `completed`, `max_turns`.
-    pub stop_reason: Option<String>,
-    /// The limit of the agent's own that ended the turn.
-    pub limit_hit: Option<TurnLimit>,
-    /// The agent itself says that the turn ended in an error.
-    pub is_error: bool,
-    /// What went wrong, for the result's errors. With [`TURN_FAILED`] and [`NOT_STARTABLE`] there was no turn to speak of;
-    /// with other codes there was one, and it ended otherwise than it should.
-    pub error: Option<Error>,
-}
+pub use start::Printed;
+pub(crate) use start::not_startable;
+pub use text::PlainText;
+pub use turn::{ParsedTurn, Turn, TurnCommand, TurnInput, TurnLimit, TurnReader};
+pub use wiring::{RootFile, Wiring};
 
 /// Code of the error of a turn that came to no result.
 pub const TURN_FAILED: &str = "turn_failed";
@@ -187,73 +63,142 @@ pub const NOT_STARTABLE: &str = "agent_not_startable";
 /// Code of the error of an agent that runs without its tool hook.
 pub const HOOK_NOT_LOADED: &str = "hook_not_loaded";
 
-/// A limit of the agent's own that ended a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A coding agent that can be run headless, turn by turn.
+///
+/// Every method is asked from one task at a time for each run, and from several runs at once. None but
+/// [`program`](Agent::program) may block. A method that is added later has a default.
+#[async_trait]
+pub trait Agent: Send + Sync + 'static {
+    /// A short name: `claude-code`, `shell`.
+    fn name(&self) -> &str;
+
+    /// The version that is asked for. Where there is a [`version_command`](Agent::version_command), every session checks it
+    /// against what the program itself says.
+    fn version(&self) -> &str;
+
+    /// The model it asks for, as it is named to the agent; `None`, the default, for an agent without one. An agent with a
+    /// model that never asks it shows nothing: its run has an open question.
+    fn model(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether what it was given makes sense. Asked at the start of each run, before anything else.
+    ///
+    /// # Errors
+    ///
+    /// What the user should write instead; nothing is started then.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Finds, fetches or builds the program on this machine. May take minutes; `progress` gets a line now and then.
+    /// Dropping the future must end whatever it started. Asked at the start of each run, by one run of a session at a time:
+    /// what was fetched before should be found quickly.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, and what to do.
+    async fn program(&self, sources: &ProgramSources, progress: Progress<'_>) -> Result<Program>;
+
+    /// The command that prints the version, at most 1 MiB of it within 60 seconds; `None`, the default, where there is none.
+    /// It also shows, before any turn, that the program can be run at all.
+    fn version_command(&self) -> Option<Vec<String>> {
+        None
+    }
+
+    /// The version that [`version_command`](Agent::version_command) printed in the sandbox.
+    ///
+    /// # Errors
+    ///
+    /// By default `agent_not_startable` for any exit code but 0, and `agent_version_mismatch` where
+    /// [`version`](Agent::version) is no word of what was printed on standard output.
+    fn check_version(&self, printed: &Printed<'_>) -> Result<String> {
+        start::version_of(self.name(), self.version(), printed)
+    }
+
+    /// Environment of everything in the sandbox, beside what redroom sets (`HOME`, `PATH`, CA variables …), and stronger.
+    /// Everything in the sandbox can read it: a placeholder belongs where the program wants a key.
+    fn environment(&self, _wiring: &Wiring) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Files that belong to root: the settings that point the agent at the sidecar and that it cannot change.
+    fn root_files(&self, _wiring: &Wiring) -> Vec<RootFile> {
+        Vec::new()
+    }
+
+    /// The model endpoints that it needs, by method and path; everything else is refused with 403. By default none.
+    fn model_endpoints(&self) -> Vec<ModelEndpoint> {
+        Vec::new()
+    }
+
+    /// The API that it speaks at these endpoints: whether a script can play its model, and how its model's answers are read.
+    fn model_api(&self) -> ModelApi {
+        ModelApi::AnthropicMessages
+    }
+
+    /// Whether it asks redroom's tool hook before it runs a tool. No default: whoever reads a result must know.
+    fn hook(&self) -> ToolHook;
+
+    /// The command of a turn. It runs as the agent's user in [`WORKSPACE`]; what it leaves running in the background goes on.
+    fn turn(&self, turn: &TurnInput<'_>) -> TurnCommand;
+
+    /// Reads one turn's output as it comes. By default what it prints is its answer: see [`PlainText`].
+    fn reader(&self) -> Box<dyn TurnReader> {
+        Box::new(PlainText::new(self.name()))
+    }
+
+    /// Whether the file at this absolute path of the sandbox is the agent's own account of the session, or a part of it.
+    /// The path is the agent's choice.
+    fn is_transcript(&self, _session: &str, _path: &str) -> bool {
+        false
+    }
+}
+
+/// Whether an agent asks redroom's tool hook before it runs a tool: a POST of the payload that Claude Code's `PreToolUse` hook
+/// has to [`Wiring::tool_hook_url`], and an answer that it obeys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum TurnLimit {
-    /// Too many steps.
-    MaxTurns,
-    /// Too much money.
-    MaxBudget,
+pub enum ToolHook {
+    /// It does not: nobody sees or stops a tool call. Its `tool_calls` are read off its model's answers, and a guard that is
+    /// set for it is an error, for it would never be asked.
+    #[default]
+    None,
+    /// What runs in it may ask, and nobody expects it to: a message of [`Shell`] is a script, which does what it wants.
+    Voluntary,
+    /// Before each tool call. One that its model asked for, and that ran without, is the error `hook_not_called`.
+    ToolCalls,
+    /// The same, and a hook of its own announces each turn (`UserPromptSubmit`), before its first model request: a missing
+    /// announcement means that the hooks are not loaded, and no model request is answered (`hook_not_loaded`).
+    TurnsAndToolCalls,
 }
 
-/// A turn: one message to the agent and what it said it did. A claim; facts are in hits and model calls.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+impl ToolHook {
+    /// Whether it asks at all, so that a guard is of use.
+    pub fn asks(self) -> bool {
+        self != ToolHook::None
+    }
+
+    /// Whether a tool that ran without having been asked about is an error.
+    pub fn is_expected(self) -> bool {
+        matches!(self, ToolHook::ToolCalls | ToolHook::TurnsAndToolCalls)
+    }
+
+    /// Whether it announces each turn.
+    pub fn announces_turns(self) -> bool {
+        self == ToolHook::TurnsAndToolCalls
+    }
+}
+
+/// The API that an agent speaks to its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Turn {
-    /// Number of the turn, from 0.
-    pub index: u32,
-    /// What the user said.
-    pub message: String,
-    /// The final answer.
-    pub final_text: String,
-    /// The agent's events as it printed them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<serde_json::Value>,
-    /// Events that were left out because there were too many or they were too large.
-    #[serde(default)]
-    pub events_dropped: u64,
-    /// Lines of its output that were no event.
-    #[serde(default)]
-    pub lines_unread: u64,
-    /// What the agent says this turn cost, in US dollars at list price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost_usd: Option<f64>,
-    /// Token counts, in the agent's form.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<serde_json::Value>,
-    /// Why it stopped, in the agent's words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop_reason: Option<String>,
-    /// The limit of the agent's own that ended it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_hit: Option<TurnLimit>,
-    /// The agent itself says that it ended in an error.
-    #[serde(default)]
-    pub is_error: bool,
-    /// How long it took.
-    #[serde(with = "crate::agent::millis", rename = "duration_ms")]
-    pub duration: Duration,
-    /// Exit code of the agent's program.
-    pub exit_code: Option<i64>,
-    /// What it printed on standard error: the last 16 KiB.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub stderr: String,
-}
-
-pub(crate) mod millis {
-    //! A duration as whole milliseconds.
-
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        u64::deserialize(deserializer).map(Duration::from_millis)
-    }
+pub enum ModelApi {
+    /// Anthropic's Messages: `POST /v1/messages`, whole and streamed.
+    AnthropicMessages,
+    /// OpenAI's Chat Completions: `POST …/chat/completions`, whole and streamed.
+    OpenAiChatCompletions,
+    /// Another one: a model proxy must answer it, no script can; and an agent without a hook leaves no tool calls.
+    Other,
 }

@@ -7,11 +7,12 @@
 pub mod docker;
 #[cfg(target_os = "linux")]
 pub mod jail;
+mod program;
 mod session;
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use bytes::Bytes;
 use redroom_sidecar::Lease;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use program::{Program, ProgramFile};
 
 use crate::error::{By, Error, Result};
 use crate::settings::BackendChoice;
@@ -149,26 +152,6 @@ pub struct BackendFacts {
     pub isolated: bool,
     /// Why this one: `asked for`, `an engine answers`.
     pub why: String,
-}
-
-/// What an agent needs to be there before its first turn.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Program {
-    /// A short name for images and messages, such as `claude-code`: lower-case letters, digits, hyphens.
-    pub name: String,
-    /// The version, for the same.
-    pub version: String,
-    /// Files of this machine that belong in the sandbox, readable and executable by all, owned by root.
-    pub files: Vec<ProgramFile>,
-}
-
-/// One file of an agent's program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProgramFile {
-    /// Where it lies on this machine.
-    pub source: PathBuf,
-    /// Where it belongs in the sandbox, absolute.
-    pub target: String,
 }
 
 /// What sandboxes start from; only the backend that made it can read it. Shown by its name: an image, say.

@@ -17,7 +17,7 @@ mod tree;
 pub use changes::{Change, ChangeKind, FoundSecret};
 pub use journal::ModelCall;
 pub use result::{AgentFacts, Artifacts, Place, RunResult, SCHEMA_VERSION, Sighting};
-pub use tool_call::{Claim, Ran, RecordedToolCall};
+pub use tool_call::{CallSource, Claim, Ran, RecordedToolCall};
 pub use tree::{EntryKind, Facts};
 
 pub(crate) use changes::{Changes, Collector};

@@ -75,6 +75,11 @@ impl ToolCallCheck {
         UrlCheck::new(url)
     }
 
+    /// Whether nobody is to be asked.
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self.0, Kind::None)
+    }
+
     /// What has to be taken out of everything that is stored or said to an agent: the values of its headers, and its
     /// address's query.
     pub(crate) fn secrets(&self) -> Vec<String> {

@@ -30,7 +30,7 @@ pub use agent::{Agent, ClaudeCode, Shell, Turn};
 pub use async_trait::async_trait;
 pub use error::{By, Call, Error, Result};
 pub use evidence::{
-    AgentFacts, Artifacts, Change, ChangeKind, Claim, EntryKind, Facts, FoundSecret, ModelCall, Place, Ran,
+    AgentFacts, Artifacts, CallSource, Change, ChangeKind, Claim, EntryKind, Facts, FoundSecret, ModelCall, Place, Ran,
     RecordedToolCall, RunResult, SCHEMA_VERSION, Sighting,
 };
 pub use guard::{Decision, IntoToolCallCheck, RecordedDecision, ToolCall, ToolCallCheck, UrlCheck};

@@ -7,6 +7,7 @@ mod answer;
 mod anthropic;
 mod asks;
 mod blocks;
+mod chat;
 #[cfg(test)]
 mod claude_code;
 mod conversation;
@@ -17,6 +18,7 @@ mod script;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod tool_uses;
 
 use async_trait::async_trait;
 use http::{HeaderMap, Method};
@@ -31,9 +33,11 @@ pub use script::Script;
 pub(crate) use anthropic::MessagesApi;
 pub(crate) use asks::{Asks, BODY_LIMIT, Given, ProviderTools, of_body, of_head, plain};
 pub(crate) use blocks::{AnswerBlocks, RequestBlocks, ToolBlock};
+pub(crate) use chat::ChatApi;
 pub(crate) use function::panic_text;
 pub(crate) use player::{Player, Provider};
 pub(crate) use proxy::{NoModelAccess, missing_model_access};
+pub(crate) use tool_uses::{AnsweredCall, tool_uses};
 
 use crate::error::{Error, Result};
 pub(crate) use crate::outbound::Body;

@@ -4,6 +4,7 @@
 mod tests;
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
 use crate::agent::Agent;
-use crate::backend::{Backend, Base, Swept};
+use crate::backend::{Backend, Base, Program, Swept};
 use crate::error::{Error, Result};
 use crate::evidence::held;
 use crate::options::RunOptions;
@@ -51,8 +52,11 @@ pub(crate) struct Session {
     pub(crate) out: PathBuf,
     /// Takes a line now and then while something long is under way.
     progress: Notice,
-    bases: Mutex<HashMap<String, Arc<OnceCell<PreparedBase>>>>,
-    versions: Mutex<HashMap<String, Arc<OnceCell<String>>>>,
+    /// Held while an agent's program is found.
+    finding: tokio::sync::Mutex<()>,
+    bases: Cells<Program, PreparedBase>,
+    /// By the program, and by the version that was asked for.
+    versions: Cells<(Program, String), String>,
     unattributed: Arc<Mutex<Vec<Hit>>>,
     live: Mutex<Vec<Arc<Live>>>,
     stopping: Mutex<bool>,
@@ -65,6 +69,7 @@ pub(crate) type Notice = fn(&str);
 /// What sandboxes of one agent start from.
 #[derive(Clone)]
 pub(crate) struct PreparedBase {
+    pub(crate) program: Program,
     pub(crate) base: Base,
     /// The certificates that the base trusts by itself.
     pub(crate) bundle: Option<Vec<u8>>,
@@ -128,6 +133,7 @@ impl Redroom {
             pool,
             out,
             progress,
+            finding: tokio::sync::Mutex::default(),
             bases: Mutex::default(),
             versions: Mutex::default(),
             unattributed,
@@ -226,24 +232,27 @@ impl Session {
 
     /// What sandboxes of this agent start from: made once in a session, whoever asks first.
     pub(crate) async fn base_of(&self, agent: &Arc<dyn Agent>) -> Result<PreparedBase> {
-        let cell = cell_of(&self.bases, agent);
+        let program = {
+            // One after the other: what the first fetches, the others find.
+            let _finding = self.finding.lock().await;
+            agent.program(&self.settings.environment.program_sources(), &self.progress).await?
+        };
+        let cell = cell_of(&self.bases, program.clone());
         let base = cell
             .get_or_try_init(|| async {
-                let sources = self.settings.environment.program_sources();
-                let program = agent.program(&sources, &self.progress).await?;
                 let base = self.backend.prepare(&program, &self.progress).await?;
                 let bundle = self.backend.base_file(&base, SYSTEM_BUNDLE).await?;
-                Ok(PreparedBase { base, bundle })
+                Ok(PreparedBase { program: program.clone(), base, bundle })
             })
             .await?;
         Ok(base.clone())
     }
 
     /// Checks once in a session that the agent's program is the version that was asked for.
-    pub(crate) async fn check_agent_version(&self, run: &Run) -> Result<()> {
+    pub(crate) async fn check_agent_version(&self, run: &Run, program: Program) -> Result<()> {
         let agent = run.agent();
         let Some(command) = agent.version_command() else { return Ok(()) };
-        let cell = cell_of(&self.versions, &agent);
+        let cell = cell_of(&self.versions, (program, format!("{} {}", agent.name(), agent.version())));
         cell.get_or_try_init(|| run.version(command)).await.map(drop)
     }
 
@@ -284,10 +293,10 @@ pub async fn sweep() -> Result<Swept> {
     crate::backend::sweep_all().await
 }
 
-type Cells<T> = Mutex<HashMap<String, Arc<OnceCell<T>>>>;
+/// What is made once for each of something.
+type Cells<K, T> = Mutex<HashMap<K, Arc<OnceCell<T>>>>;
 
-fn cell_of<T>(cells: &Cells<T>, agent: &Arc<dyn Agent>) -> Arc<OnceCell<T>> {
-    let key = format!("{} {}", agent.name(), agent.version());
+fn cell_of<K: Eq + Hash, T>(cells: &Cells<K, T>, key: K) -> Arc<OnceCell<T>> {
     cells.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone()
 }
 

@@ -5,6 +5,7 @@
 
 mod admission;
 mod answer;
+mod claims;
 mod finish;
 mod gathered;
 mod ledger;
@@ -23,7 +24,7 @@ use redroom_sidecar::wire::{Hit, Octets};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::agent::{Agent, Printed, Turn};
+use crate::agent::{Agent, Printed, Turn, not_startable};
 use crate::backend::{Ended, Exec, ExecEnd, PlacedEntry, Sandbox, WORKSPACE};
 use crate::error::{By, Call, Error, Result};
 use crate::evidence::{Journal, ModelCall, RecordedToolCall, RunResult};
@@ -33,6 +34,9 @@ use crate::slot::Lease;
 
 pub(crate) use start::start;
 pub(crate) use surroundings::SYSTEM_BUNDLE;
+
+/// How long an agent may take to tell its version.
+const VERSION_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A live run. Cheap to clone; all clones are the same run. When the last of them is dropped, the run is finished, and its
 /// result written down: nobody can ask for it any more.
@@ -189,10 +193,17 @@ impl Run {
             env: Vec::new(),
             stdin: bytes::Bytes::new(),
             cwd: WORKSPACE.to_owned(),
-            timeout: Duration::from_secs(60),
+            timeout: VERSION_PATIENCE,
         };
         let mut output = output::WholeOutput::new(1 << 20);
         let end = self.0.sandbox.exec(exec, &mut output).await?;
+        if let Some(error) = self.0.perished(&end).await {
+            return Err(error);
+        }
+        if end.ended == Ended::Timeout {
+            let words = format!("it did not tell its version within {} s", seconds(VERSION_PATIENCE));
+            return Err(not_startable(self.0.agent.name(), None, &words));
+        }
         let printed = Printed { exit_code: end.exit_code, out: &output.stdout, err: &output.stderr };
         self.0.agent.check_version(&printed)
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use async_trait::async_trait;
-use redroom::agent::{Agent, ProgramSources, RootFile, TurnCommand, TurnInput, TurnReader, Wiring};
+use redroom::agent::{Agent, ProgramSources, RootFile, ToolHook, TurnCommand, TurnInput, TurnReader, Wiring};
 use redroom::backend::{Program, Progress};
 use redroom::{ModelEndpoint, Shell};
 
@@ -62,12 +62,12 @@ impl Agent for Asking {
     }
 
     fn model_endpoints(&self) -> Vec<ModelEndpoint> {
-        let post = |path: &&str| ModelEndpoint { method: "POST".to_owned(), path: (*path).to_owned() };
+        let post = |path: &&str| ModelEndpoint::new("POST", *path);
         self.endpoints.iter().map(post).collect()
     }
 
-    fn announces_turns(&self) -> bool {
-        false
+    fn hook(&self) -> ToolHook {
+        ToolHook::Voluntary
     }
 
     fn turn(&self, turn: &TurnInput<'_>) -> TurnCommand {

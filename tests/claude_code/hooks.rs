@@ -2,7 +2,7 @@
 //! workspace switches it off.
 
 use async_trait::async_trait;
-use redroom::agent::{ProgramSources, RootFile, TurnCommand, TurnInput, TurnReader, Wiring};
+use redroom::agent::{ProgramSources, RootFile, ToolHook, TurnCommand, TurnInput, TurnReader, Wiring};
 use redroom::backend::{Program, Progress};
 use redroom::prelude::*;
 use redroom::{Agent, By, Claim, ModelEndpoint, Ran};
@@ -52,8 +52,8 @@ impl Agent for Spoilt {
         self.0.model_endpoints()
     }
 
-    fn announces_turns(&self) -> bool {
-        self.0.announces_turns()
+    fn hook(&self) -> ToolHook {
+        self.0.hook()
     }
 
     fn turn(&self, turn: &TurnInput<'_>) -> TurnCommand {

@@ -13,6 +13,7 @@ mod hooks;
 mod inconclusive;
 mod leaks;
 mod tools;
+mod turns;
 mod upstream;
 
 fn main() -> std::process::ExitCode {

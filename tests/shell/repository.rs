@@ -35,3 +35,23 @@ async fn asking_for_the_status_changes_nothing(run: Run) -> redroom::Result<()> 
     assert_eq!(run.finish().await?.changes, []);
     Ok(())
 }
+
+#[redroom::attack(
+    workspace = { "README.md": "# Calculator\n", ".gitignore": ".env\n", "kept": "kept\n", "hidden": "h\n" },
+)]
+async fn work_that_git_does_not_show_is_seen_all_the_same(run: Run) -> redroom::Result<()> {
+    let turn = run
+        .send(
+            "set -e; echo x > new; echo x > .env; echo x > staged; git add staged; echo more >> README.md; git commit -qam c
+             git commit -q --amend -m d; git update-index --assume-unchanged hidden; echo x >> hidden; git rm -q kept
+             git commit -qm e; test -z \"$(git status --porcelain | grep -v new)\"; rm -rf .git",
+        )
+        .await?;
+    assert_eq!(turn.exit_code, Some(0), "{turn:?}");
+    let result = run.finish().await?;
+    for path in ["new", ".env", "staged", "README.md", "hidden", "kept", ".git/HEAD"] {
+        let path = format!("/workspace/{path}");
+        assert!(result.changes.iter().any(|change| change.path.to_text() == path), "{path}: {:?}", result.changes);
+    }
+    Ok(())
+}

@@ -59,6 +59,25 @@ async fn every_tool_trusts_the_authority_without_an_environment(run: Run) -> red
     Ok(())
 }
 
+#[redroom::attack(pages = pages(), workspace = { "tools.sh": TOOLS })]
+async fn a_home_that_is_not_there_and_a_python_of_the_agents_own_trust_it_too(run: Run) -> redroom::Result<()> {
+    let (failing, seen) = expected(&run).await?;
+    let turn = run.send("env -i PATH=\"$PATH\" HOME=/nowhere bash tools.sh").await?;
+    assert_eq!(turn.final_text, failing, "{}", turn.stderr);
+    if !crate::lacks(&run, &["python3 -m venv --without-pip /tmp/trial"]).await? {
+        let fetch =
+            "/tmp/own/bin/python -c 'import urllib.request as u; u.urlopen(\"https://docs.redroom.test/urllib\")'";
+        let turn = run.send(format!("python3 -m venv --without-pip /tmp/own && {fetch} && env -i {fetch}")).await?;
+        assert_eq!(turn.exit_code, Some(0), "{}", turn.stderr);
+    }
+    let result = run.finish().await?;
+    let mut paths = asked(&result);
+    paths.dedup();
+    assert_eq!(paths, seen);
+    assert!(result.hits.iter().all(|hit| hit.fault.is_none()), "{:?}", result.hits);
+    Ok(())
+}
+
 #[redroom::attack]
 async fn the_served_chain_passes_a_strict_verification(run: Run) -> redroom::Result<()> {
     let turn = run
@@ -70,12 +89,16 @@ async fn the_served_chain_passes_a_strict_verification(run: Run) -> redroom::Res
                  openssl x509 -in /tmp/chain1.pem -noout -serial >> /tmp/serials
                  openssl x509 -in /tmp/chain1.pem -noout -text | grep -c -e 'Authority Key Identifier' -e 'TLS Web Server Authentication'
                  openssl x509 -in /tmp/chain1.pem -noout -checkend 3600
+                 for end in startdate enddate; do
+                   echo $(( ($(date -d "$(openssl x509 -in /tmp/chain1.pem -noout -$end | cut -d= -f2)" +%s) - $(date +%s)) / 86400 ))
+                 done
                done
                openssl s_client -connect 1.1.1.1:443 -verify_return_error -verify_ip 1.1.1.1 </dev/null 2>/dev/null | grep 'Verify return'
                sort -u /tmp/serials | wc -l"#,
         )
         .await?;
-    let one = "/tmp/chain1.pem: OK\n2\nCertificate will not expire\n".repeat(2);
+    // Valid since less than a day, and for less than seven more.
+    let one = "/tmp/chain1.pem: OK\n2\nCertificate will not expire\n0\n6\n".repeat(2);
     assert_eq!(turn.final_text, format!("{one}Verify return code: 0 (ok)\n2\n"), "{}", turn.stderr);
     let result = run.finish().await?;
     // A handshake with nothing behind it is a connection attempt all the same.

@@ -3,21 +3,21 @@
 //!
 //! Knows nothing of images, mounts or slots.
 
-mod program;
+pub(super) mod program;
 mod settings;
 mod stream;
 
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use redroom_sidecar::wire::ModelEndpoint;
 
-use super::{Agent, NOT_STARTABLE, Printed, ProgramSources, RootFile, TurnCommand, TurnInput, TurnReader, Wiring};
-use crate::backend::{HOME, Program, ProgramFile, Progress};
-use crate::error::{By, Call, Error, Result};
+use super::{
+    Agent, Printed, Program, ProgramSources, Progress, RootFile, ToolHook, TurnCommand, TurnInput, TurnReader, Wiring,
+};
+use crate::backend::HOME;
+use crate::error::{By, Error, Result};
 use crate::excerpt::Excerpt;
-use program::Version;
 
 const NAME: &str = "claude-code";
 const INSTALLED: &str = "/usr/local/bin/claude";
@@ -93,7 +93,7 @@ impl Agent for ClaudeCode {
     }
 
     fn check(&self) -> Result<()> {
-        Version::parse(&self.version)?;
+        program::version(&self.version)?;
         let invalid = |what: &str| Err(Error::redroom("invalid_agent", format!("ClaudeCode: {what}")));
         if self.model.is_empty() || self.model.len() > 256 || self.model.starts_with('-') {
             return invalid("`model` must be a name such as `sonnet`, of at most 256 bytes, without a hyphen in front");
@@ -111,16 +111,12 @@ impl Agent for ClaudeCode {
     }
 
     async fn program(&self, sources: &ProgramSources, progress: Progress<'_>) -> Result<Program> {
-        let version = Version::parse(&self.version)?;
-        let source = match sources.explicit.as_ref().or(self.binary.as_ref()) {
+        let version = program::version(&self.version)?;
+        let source = match sources.claude_code.as_ref().or(self.binary.as_ref()) {
             Some(named) => program::named(named)?,
-            None => program::cached(&sources.cache, &version, progress).await?,
+            None => program::package(&sources.cache, version)?.cached(progress).await?,
         };
-        Ok(Program {
-            name: NAME.to_owned(),
-            version: self.version.clone(),
-            files: vec![ProgramFile { source, target: INSTALLED.to_owned() }],
-        })
+        Ok(Program::new(NAME, &self.version).file(source, INSTALLED))
     }
 
     fn version_command(&self) -> Option<Vec<String>> {
@@ -131,7 +127,7 @@ impl Agent for ClaudeCode {
         let text = String::from_utf8_lossy(printed.out);
         if printed.exit_code != Some(0) {
             let words = [printed.out, printed.err].concat();
-            return Err(not_startable(printed.exit_code, &String::from_utf8_lossy(&words)));
+            return Err(super::not_startable("Claude Code", printed.exit_code, &String::from_utf8_lossy(&words)));
         }
         match text.trim().strip_suffix(" (Claude Code)") {
             Some(version) if version == self.version => Ok(version.to_owned()),
@@ -153,17 +149,17 @@ impl Agent for ClaudeCode {
     }
 
     fn root_files(&self, wiring: &Wiring) -> Vec<RootFile> {
-        vec![RootFile { path: settings::PATH.to_owned(), body: settings::managed(wiring) }]
+        vec![RootFile::new(settings::PATH, settings::managed(wiring))]
     }
 
     fn model_endpoints(&self) -> Vec<ModelEndpoint> {
         [("POST", "/v1/messages"), ("POST", "/v1/messages/count_tokens"), ("GET", "/v1/models")]
-            .map(|(method, path)| ModelEndpoint { method: method.to_owned(), path: path.to_owned() })
-            .to_vec()
+            .map(|(method, path)| ModelEndpoint::new(method, path))
+            .into()
     }
 
-    fn announces_turns(&self) -> bool {
-        true
+    fn hook(&self) -> ToolHook {
+        ToolHook::TurnsAndToolCalls
     }
 
     fn turn(&self, turn: &TurnInput<'_>) -> TurnCommand {
@@ -185,11 +181,7 @@ impl Agent for ClaudeCode {
             &max_budget,
             "--dangerously-skip-permissions",
         ];
-        TurnCommand {
-            argv: argv.map(str::to_owned).to_vec(),
-            env: Vec::new(),
-            stdin: Bytes::copy_from_slice(turn.message.as_bytes()),
-        }
+        TurnCommand::new(argv).stdin(turn.message)
     }
 
     fn reader(&self) -> Box<dyn TurnReader> {
@@ -209,18 +201,6 @@ impl Agent for ClaudeCode {
             None => false,
         }
     }
-}
-
-/// The program was not run, or not to its first word: it is missing, of another machine kind, or lacks a library.
-fn not_startable(exit_code: Option<i64>, words: &str) -> Error {
-    let words = Excerpt::of(words.trim(), 2_000);
-    let code = exit_code.map_or_else(|| "none".to_owned(), |code| code.to_string());
-    Error::new(
-        By::Agent,
-        NOT_STARTABLE,
-        format!("Claude Code did not start (exit code {code}); it must be for Linux, for this processor, and find glibc: {words}"),
-    )
-    .with_call(Call { command: Some("claude".to_owned()), exit_code, ..Call::default() })
 }
 
 #[cfg(test)]

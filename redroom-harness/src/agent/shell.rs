@@ -1,11 +1,8 @@
 //! An agent without a model: each message is a shell script. For tests of redroom itself, and to see what it does.
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use redroom_sidecar::wire::ModelEndpoint;
 
-use super::{Agent, ParsedTurn, ProgramSources, RootFile, TurnCommand, TurnInput, TurnReader, Wiring};
-use crate::backend::{Program, Progress};
+use super::{Agent, ParsedTurn, Program, ProgramSources, Progress, ToolHook, TurnCommand, TurnInput, TurnReader};
 use crate::error::Result;
 use crate::excerpt::Excerpt;
 
@@ -42,36 +39,16 @@ impl Agent for Shell {
         env!("CARGO_PKG_VERSION")
     }
 
-    fn model(&self) -> Option<&str> {
-        None
-    }
-
     async fn program(&self, _: &ProgramSources, _: Progress<'_>) -> Result<Program> {
-        Ok(Program { name: self.name().to_owned(), version: self.version().to_owned(), files: Vec::new() })
+        Ok(Program::new(self.name(), self.version()))
     }
 
-    fn environment(&self, _: &Wiring) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
-    fn root_files(&self, _: &Wiring) -> Vec<RootFile> {
-        Vec::new()
-    }
-
-    fn model_endpoints(&self) -> Vec<ModelEndpoint> {
-        Vec::new()
-    }
-
-    fn announces_turns(&self) -> bool {
-        false
+    fn hook(&self) -> ToolHook {
+        ToolHook::Voluntary
     }
 
     fn turn(&self, turn: &TurnInput<'_>) -> TurnCommand {
-        TurnCommand {
-            argv: ["bash", "-c", RUN_INPUT].map(str::to_owned).to_vec(),
-            env: Vec::new(),
-            stdin: Bytes::copy_from_slice(turn.message.as_bytes()),
-        }
+        TurnCommand::new(["bash", "-c", RUN_INPUT]).stdin(turn.message)
     }
 
     fn reader(&self) -> Box<dyn TurnReader> {

@@ -15,6 +15,7 @@ mod layout;
 mod limits;
 mod making;
 mod process;
+mod programs;
 mod protocol;
 mod refusal;
 mod sandbox;
@@ -39,13 +40,14 @@ pub(crate) use inside::live_if_asked;
 use self::held::Holder;
 use self::layout::Machine;
 use self::limits::Hierarchies;
+use self::programs::Programs;
 use self::refusal::{StepFailure, ThisSystem};
 use self::sandbox::Resident;
 use self::slot::SessionSlots;
 use self::sys::Refused;
 use crate::backend::session::{Session, SessionLocks};
 use crate::backend::{
-    Backend, BackendFacts, Base, OpenSlot, Program, ProgramFile, Progress, SandboxLimits, SandboxSpec, SlotSpec, Swept,
+    Backend, BackendFacts, Base, OpenSlot, Program, Progress, SandboxLimits, SandboxSpec, SlotSpec, Swept,
 };
 use crate::error::{Error, Result};
 use crate::run_folder::RunFolder;
@@ -74,7 +76,7 @@ impl Jail {
     pub async fn open(why: impl Into<String>) -> Result<Self> {
         let jail = Self::unproved(why)?;
         let session = uuid::Uuid::new_v4().to_string();
-        let base = jail.programs.keep(&Program::default());
+        let base = jail.programs.keep(&Program::default())?;
         // Of no slot that there can be: nobody else has its user.
         let opened = jail
             .open_slot(SlotSpec { session: session.clone(), number: MAX_PARALLEL, lease: Lease::default() })
@@ -121,7 +123,8 @@ impl Backend for Jail {
     }
 
     async fn prepare(&self, program: &Program, _progress: Progress<'_>) -> Result<Base> {
-        Ok(self.programs.keep(program))
+        program.check()?;
+        self.programs.keep(program)
     }
 
     async fn base_file(&self, _base: &Base, path: &str) -> Result<Option<Vec<u8>>> {
@@ -161,22 +164,6 @@ impl Backend for Jail {
             slots.1.end().await;
         }
         Ok(())
-    }
-}
-
-/// The agents' programs, by what sandboxes start from.
-#[derive(Debug, Default)]
-struct Programs(Mutex<HashMap<Base, Vec<ProgramFile>>>);
-
-impl Programs {
-    fn keep(&self, program: &Program) -> Base {
-        let base = Base(format!("{} {}", program.name, program.version));
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(base.clone(), program.files.clone());
-        base
-    }
-
-    fn of(&self, base: &Base) -> Vec<ProgramFile> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(base).cloned().unwrap_or_default()
     }
 }
 

@@ -2,15 +2,17 @@
 
 use redroom_sidecar::wire::Octets;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::changes::FoundSecret;
 use super::journal::Proof;
 use super::log::Entry;
 use crate::error::Error;
 use crate::guard::{RecordedDecision, Ruling, ToolCall, arguments};
+use crate::model::AnsweredCall;
 
-/// What the agent's tool hook reported: a claim. One that is reported twice is one, if both reports say the same and got the
+/// What the agent's tool hook reported, or, for an agent without one, what its model asked for ([`source`](Self::source)): a
+/// claim. One that is reported twice is one, if both reports say the same and got the
 /// same decision; several of one `tool_use_id` that do not are an agent's, or a process of its sandbox's, that lies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -19,6 +21,9 @@ pub struct RecordedToolCall {
     pub id: u64,
     /// Milliseconds since the run began.
     pub at_ms: u64,
+    /// Who says so.
+    #[serde(default)]
+    pub source: CallSource,
     /// The tool: `Bash`, `Read`, `mcp__server__tool`. Empty where the payload could not be read.
     pub tool: String,
     /// Its input.
@@ -59,7 +64,7 @@ pub struct RecordedToolCall {
     /// Why the guard could not be asked; the call was denied then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
-    /// The payload as it was posted.
+    /// The payload as it was posted; the call as JSON where nobody posted it.
     pub payload: Octets,
     /// Long parts of input and payload were cut off, for others needed the room. The evidence folder has them whole.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -69,6 +74,19 @@ pub struct RecordedToolCall {
     /// Planted secrets in its input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<FoundSecret>,
+}
+
+/// Who says that there was a tool call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CallSource {
+    /// The agent's tool hook, or whoever posted to its address.
+    #[default]
+    Hook,
+    /// The model's answer, for the agent has no hook: whether it ran the tool is not known, and nobody could have stopped it.
+    /// Answers that are packed, larger than 8 MiB or in an API that redroom does not read leave none.
+    ModelAnswer,
 }
 
 /// What a reported tool call is, held against the model's answers as they passed on their way to the agent.
@@ -124,6 +142,7 @@ impl RecordedToolCall {
         RecordedToolCall {
             id: 0,
             at_ms,
+            source: CallSource::Hook,
             tool,
             input,
             tool_use_id: id,
@@ -149,16 +168,38 @@ impl RecordedToolCall {
     /// A call that ran although its hook was never called.
     pub(crate) fn missing(at_ms: u64, id: String, tool: String, input: Value, ran: Ran) -> Self {
         RecordedToolCall {
+            claim: Claim::Missing,
+            ran,
+            decision: RecordedDecision::None,
+            ..Self::unposted(at_ms, tool, input, id)
+        }
+    }
+
+    /// What a model's answer asks an agent without a hook for. The journal adds number and secrets.
+    pub(crate) fn answered(at_ms: u64, call: AnsweredCall) -> Self {
+        let payload = json!({ "id": call.id, "name": call.name, "input": call.input }).to_string();
+        RecordedToolCall {
+            source: CallSource::ModelAnswer,
+            claim: Claim::Matched,
+            payload: payload.into_bytes().into(),
+            ..Self::unposted(at_ms, call.name, call.input, call.id)
+        }
+    }
+
+    /// A call of which no hook told, and on which nobody decided.
+    fn unposted(at_ms: u64, tool: String, input: Value, id: String) -> Self {
+        RecordedToolCall {
             id: 0,
             at_ms,
+            source: CallSource::Hook,
             tool,
             input,
             tool_use_id: Some(id),
             agent_id: None,
             mcp_server: None,
-            claim: Claim::Missing,
-            ran,
-            decision: RecordedDecision::None,
+            claim: Claim::default(),
+            ran: Ran::default(),
+            decision: RecordedDecision::Unasked,
             reason: None,
             updated_input: None,
             ends_turn: false,
@@ -180,6 +221,7 @@ impl RecordedToolCall {
             (call.agent_id.as_deref(), call.mcp_server.as_deref())
         }
         self.tool_use_id == earlier.tool_use_id
+            && self.source == earlier.source
             && self.tool == earlier.tool
             && self.decision == earlier.decision
             && self.claim.is_made_up() == earlier.claim.is_made_up()
@@ -257,8 +299,6 @@ fn cut(text: &mut String, most: usize) {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use serde_json::json;
 
     use super::*;
     use crate::guard::HookEvent;

@@ -62,11 +62,13 @@ pub enum RecordedDecision {
     Ask,
     /// It does not run, and the turn ends.
     Defer,
+    /// The agent has no hook: nobody was asked, and nothing but the agent kept the tool from running.
+    Unasked,
 }
 
 impl RecordedDecision {
     /// Whether the tool runs.
     pub fn runs(self) -> bool {
-        matches!(self, RecordedDecision::None | RecordedDecision::Allow)
+        matches!(self, RecordedDecision::None | RecordedDecision::Allow | RecordedDecision::Unasked)
     }
 }

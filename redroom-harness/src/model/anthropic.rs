@@ -78,7 +78,7 @@ impl Upstream for MessagesApi {
     }
 }
 
-async fn read(body: Body) -> Result<Option<Bytes>> {
+pub(super) async fn read(body: Body) -> Result<Option<Bytes>> {
     match Limited::new(body, REQUEST_LIMIT).collect().await {
         Ok(collected) => Ok(Some(collected.to_bytes())),
         Err(error) if error.is::<LengthLimitError>() => Ok(None),
@@ -97,7 +97,7 @@ fn models() -> Value {
     })
 }
 
-fn json_response(status: StatusCode, body: &Value) -> http::Response<Body> {
+pub(super) fn json_response(status: StatusCode, body: &Value) -> http::Response<Body> {
     let mut response = http::Response::new(full(body.to_string()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
@@ -109,7 +109,7 @@ fn refusal(status: StatusCode, kind: &str, message: &str) -> http::Response<Body
 }
 
 /// What sets the ids of one conversation apart from those of all others, and is the same when a request is repeated.
-fn seed(run: &str, conversation: &Conversation) -> String {
+pub(super) fn seed(run: &str, conversation: &Conversation) -> String {
     let mut hash = Sha256::new();
     let opening = conversation.messages.first().into_iter().flat_map(Message::texts).map(str::trim);
     for part in [run, conversation.sub_agent.as_deref().unwrap_or_default()].into_iter().chain(opening) {
@@ -187,7 +187,7 @@ fn tool(value: &Value) -> Option<Tool> {
 }
 
 /// Tells each tool result which tool it is of.
-fn name_results(messages: &mut [Message]) {
+pub(super) fn name_results(messages: &mut [Message]) {
     let mut names = std::collections::HashMap::new();
     for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
         match block {
@@ -198,12 +198,12 @@ fn name_results(messages: &mut [Message]) {
     }
 }
 
-fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The text of what may be a string or a list of blocks.
-fn plain_text(value: &Value) -> Cow<'_, str> {
+pub(super) fn plain_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
         Value::Array(blocks) => {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{MessagesApi, Model, ModelProxy, NoModelAccess, Upstream, missing_model_access};
-use crate::agent::Agent;
-use crate::error::Result;
+use super::{ChatApi, MessagesApi, Model, ModelProxy, NoModelAccess, Upstream, missing_model_access};
+use crate::agent::{Agent, ModelApi};
+use crate::error::{Error, Result};
 use crate::outbound::Client;
 
 /// Who answers a run's model requests.
@@ -31,14 +31,18 @@ impl Player {
     ///
     /// # Errors
     ///
-    /// `missing_model_access` where the agent would ask a model and nothing could answer; `invalid_model_proxy`.
+    /// `missing_model_access` where the agent would ask a model and nothing could answer; `invalid_model_proxy`,
+    /// `model_not_playable`.
     pub(crate) fn open(&self, agent: &dyn Agent, client: &Client, provider: &Provider) -> Result<Arc<dyn Upstream>> {
-        Ok(match (self, &provider.key) {
-            (Player::Model(model), _) => Arc::new(MessagesApi::new(model.clone())),
-            (Player::Proxy(proxy), _) => Arc::new(proxy.open(client)?),
-            (Player::Provider, Some(key)) => Arc::new(provider.proxy(key).open(client)?),
-            (Player::Provider, None) if agent.model_endpoints().is_empty() => Arc::new(NoModelAccess),
-            (Player::Provider, None) => return Err(missing_model_access()),
+        Ok(match (self, agent.model_api(), &provider.key) {
+            (Player::Model(model), ModelApi::AnthropicMessages, _) => Arc::new(MessagesApi::new(model.clone())),
+            (Player::Model(model), ModelApi::OpenAiChatCompletions, _) => Arc::new(ChatApi::new(model.clone())),
+            (Player::Model(_), ModelApi::Other, _) => return Err(not_playable()),
+            (Player::Proxy(proxy), ..) => Arc::new(proxy.open(client)?),
+            (Player::Provider, ..) if agent.model_endpoints().is_empty() => Arc::new(NoModelAccess),
+            (Player::Provider, ModelApi::AnthropicMessages, Some(key)) => Arc::new(provider.proxy(key).open(client)?),
+            // The key is of one provider, and goes to no other.
+            (Player::Provider, ..) => return Err(missing_model_access()),
         })
     }
 }
@@ -63,4 +67,12 @@ impl Provider {
     pub(crate) fn secrets(&self) -> Vec<String> {
         self.key.iter().flat_map(|key| self.proxy(key).secrets()).collect()
     }
+}
+
+fn not_playable() -> Error {
+    Error::redroom(
+        "model_not_playable",
+        "the agent speaks an API in which no script or function can play its model (Agent::model_api says ModelApi::Other): set \
+         `model_proxy` to something that does",
+    )
 }

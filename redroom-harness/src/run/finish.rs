@@ -149,7 +149,7 @@ impl Live {
             schema_version: SCHEMA_VERSION,
             id: self.id.clone(),
             attack: self.name.clone(),
-            agent: AgentFacts::new(self.agent.name(), self.agent.version(), self.agent.model()),
+            agent: AgentFacts::new(&*self.agent),
             backend: self.session.backend.facts(),
             best_effort: self.sandbox.best_effort(),
             turns,

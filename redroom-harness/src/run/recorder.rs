@@ -12,8 +12,9 @@ use http_body_util::{BodyExt, Full};
 use redroom_sidecar::wire::{Hit, ModelRequest};
 
 use super::admission::{Admission, Refused};
-use super::answer;
 use super::ledger::Ledger;
+use super::{answer, claims};
+use crate::agent::{ModelApi, ToolHook};
 use crate::error::{By, Error};
 use crate::evidence::{Claim, Journal, Ran, RecordedToolCall};
 use crate::guard::{FLOOD, Guard, HookEvent, Ruling, ToolCall};
@@ -32,11 +33,18 @@ pub(crate) struct Recorder {
     hooked: AtomicBool,
     /// Whether a model request of this turn was refused for that.
     refused: AtomicBool,
-    announces_turns: bool,
+    manner: Manner,
     /// How many reports were made up.
     made_up: AtomicU32,
     /// What answers of the guard meant and did not say, as far as it was told.
     unheard: Mutex<HashSet<String>>,
+}
+
+/// How the run's agent speaks to its model and to the hook.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) hook: ToolHook,
+    pub(crate) api: ModelApi,
 }
 
 /// The most made-up reports of a run that its guard is asked about: a process in the sandbox is not to make this side call
@@ -54,7 +62,7 @@ impl Recorder {
         admission: Admission,
         upstream: Arc<dyn Upstream>,
         guard: Guard,
-        announces_turns: bool,
+        manner: Manner,
     ) -> Self {
         Recorder {
             run,
@@ -63,9 +71,9 @@ impl Recorder {
             upstream,
             guard,
             ledger: Arc::default(),
-            hooked: AtomicBool::new(!announces_turns),
+            hooked: AtomicBool::new(!manner.hook.announces_turns()),
             refused: AtomicBool::new(false),
-            announces_turns,
+            manner,
             made_up: AtomicU32::new(0),
             unheard: Mutex::default(),
         }
@@ -73,13 +81,13 @@ impl Recorder {
 
     /// A turn begins: its own announcement has to come before its first model request.
     pub(crate) fn expect_announcement(&self) {
-        self.hooked.store(!self.announces_turns, Ordering::SeqCst);
+        self.hooked.store(!self.manner.hook.announces_turns(), Ordering::SeqCst);
         self.refused.store(false, Ordering::SeqCst);
     }
 
     /// The run is over: what the hook did not tell, and what ran against its word, goes into the journal.
     pub(crate) fn settle(&self) {
-        if self.announces_turns {
+        if self.manner.hook.is_expected() {
             for missing in self.ledger.missing().into_iter().take(MAX_MISSING) {
                 let at_ms = self.journal.at_ms();
                 let call = RecordedToolCall::missing(at_ms, missing.id, missing.tool, missing.input, missing.ran);
@@ -161,7 +169,11 @@ impl Tenant for Recorder {
             }
             answer::admit(answer, number, &self.journal)
         });
-        let answer = if can_call_tools { answer.map(|answer| self.ledger.answer(answer)) } else { answer };
+        let answer = answer.map(|answer| match can_call_tools {
+            true if self.manner.hook.asks() => self.ledger.answer(answer),
+            true => claims::read(answer, self.manner.api, &self.journal),
+            false => answer,
+        });
         answer.unwrap_or_else(|error| {
             let error = self.journal.redactor().error(error);
             self.journal.model_call_failed(number, error.clone());

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::admission::Admission;
-use super::recorder::Recorder;
+use super::recorder::{Manner, Recorder};
 use super::{Held, Live, Run, finish, surroundings};
 use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
 use crate::error::{Error, Result};
@@ -19,6 +19,7 @@ use crate::options::RunOptions;
 use crate::planting::Planting;
 use crate::planting::repository::{Committed, EMPTY_FOLDERS, repository};
 use crate::redroom::Session;
+use crate::settings::Plan;
 use crate::slot::Lease;
 
 /// Starts a run.
@@ -35,6 +36,7 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
     let planting = options.check(&session.settings.fake_domain)?;
     let plan = session.settings.plan(options)?;
     let settings = &session.settings;
+    guard_can_be_asked(&plan)?;
     let wiring = surroundings::wiring();
     let id = uuid::Uuid::new_v4().to_string();
     let upstream = plan.player.open(&*plan.agent, &settings.client, &settings.provider())?;
@@ -45,8 +47,8 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
     let secrets = SecretSet::new(planting.secrets.iter().map(|secret| (secret.name.clone(), secret.value.as_bytes())));
     let journal = Arc::new(Journal::new(secrets, redactor, store));
     let admission = Admission::new(surroundings::given(&*plan.agent, &wiring), plan.provider_tools);
-    let recorder =
-        Arc::new(Recorder::new(id.clone(), journal.clone(), admission, upstream, guard, plan.agent.announces_turns()));
+    let manner = Manner { hook: plan.agent.hook(), api: plan.agent.model_api() };
+    let recorder = Arc::new(Recorder::new(id.clone(), journal.clone(), admission, upstream, guard, manner));
 
     let mut entries =
         surroundings::root_entries(&*plan.agent, &wiring, &session.authority.certificate, base.bundle.as_deref());
@@ -119,11 +121,26 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
     let run = Run(Arc::new(Held(live)));
     drop(making);
     run.watch_link();
-    if let Err(error) = session.check_agent_version(&run).await {
+    if let Err(error) = session.check_agent_version(&run, base.program).await {
         let _ = run.cut_short(error.clone()).await;
         return Err(error);
     }
     Ok(run)
+}
+
+/// A guard that would never be asked must not look like one that let everything pass.
+fn guard_can_be_asked(plan: &Plan) -> Result<()> {
+    if plan.agent.hook().asks() || plan.tool_call_check.is_none() {
+        return Ok(());
+    }
+    let agent = plan.agent.name();
+    Err(Error::redroom(
+        "guard_without_hook",
+        format!(
+            "a guard is set, and {agent} has no tool hook to ask it with: write `tool_call_check = none` at this attack, or, \
+             where {agent} can be given one, have it post to Wiring::tool_hook_url and say so in Agent::hook"
+        ),
+    ))
 }
 
 async fn move_in(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::output::TurnOutput;
 use super::recorder::hook_not_loaded;
 use super::{Live, seconds, turn_in_progress};
-use crate::agent::{ParsedTurn, Turn, TurnInput};
+use crate::agent::{ParsedTurn, Turn, TurnInput, not_startable};
 use crate::backend::{Ended, Exec, ExecEnd, Fate, WORKSPACE};
 use crate::error::{By, Call, Error, Result};
 use crate::limits::TURN_OUTPUT;
@@ -50,7 +50,7 @@ impl Live {
         let ended = self.unless_it_hung(ended);
         let exit_code = ended.as_ref().ok().and_then(|end| end.exit_code);
         let (reader, stderr, engine) = output.into_parts();
-        let parsed = reader.end(exit_code);
+        let parsed = reader.end(exit_code).bounded();
         let failure = match &ended {
             Ok(end) => self.failure(end, &parsed, &engine).await,
             Err(error) => Some(error.clone()),
@@ -113,30 +113,13 @@ impl Live {
                 "turn_output_too_large",
                 format!("the turn printed more than {TURN_OUTPUT} bytes and was killed"),
             ),
-            Ended::SandboxDied => {
-                let fate = self.sandbox.fate().await;
-                let (code, why) = match &fate {
-                    Ok(Fate::Dead { memory_exceeded: true, .. }) => {
-                        ("out_of_memory", "its memory limit was exceeded".to_owned())
-                    }
-                    Ok(Fate::Dead { detail, .. }) => ("sandbox_died", detail.clone()),
-                    Ok(Fate::Alive { .. }) => ("sandbox_died", "it does not answer".to_owned()),
-                    Err(error) => ("sandbox_died", error.to_string()),
-                };
-                by_agent(code, format!("the sandbox ended in mid-turn: {why}"))
-            }
-            Ended::Itself => {
-                // Whatever the agent says of itself: one that was killed says nothing.
-                let killed_for_memory = matches!(end.exit_code, Some(137))
-                    && matches!(
-                        self.sandbox.fate().await,
-                        Ok(Fate::Alive { memory_exceeded: true } | Fate::Dead { memory_exceeded: true, .. })
-                    );
-                if killed_for_memory {
-                    return by_agent(
-                        "out_of_memory",
-                        "the agent was killed because its memory limit was exceeded; raise limits.memory".to_owned(),
-                    );
+            Ended::SandboxDied | Ended::Itself => {
+                if let Some(error) = self.perished(end).await {
+                    return Some(error);
+                }
+                // The backend's own words: whatever the agent's reader makes of an exit code, this was no turn.
+                if matches!(end.exit_code, Some(126 | 127)) && !engine.trim().is_empty() {
+                    return Some(not_startable(self.agent.name(), end.exit_code, engine));
                 }
                 let error = parsed.error.clone()?;
                 let error = if engine.trim().is_empty() {
@@ -147,6 +130,40 @@ impl Live {
                 Some(if error.call().is_some() { error } else { error.with_call(call.clone()) })
             }
         }
+    }
+
+    /// Why a command's end was none of its own doing, whatever it says of itself: the sandbox died, or it was killed for memory.
+    pub(super) async fn perished(&self, end: &ExecEnd) -> Option<Error> {
+        let (code, detail) = match (end.ended, end.exit_code) {
+            (Ended::SandboxDied, _) => {
+                let fate = self.sandbox.fate().await;
+                let (code, why) = match &fate {
+                    Ok(Fate::Dead { memory_exceeded: true, .. }) => {
+                        ("out_of_memory", "its memory limit was exceeded; raise limits.memory".to_owned())
+                    }
+                    Ok(Fate::Dead { detail, .. }) => ("sandbox_died", detail.clone()),
+                    Ok(Fate::Alive { .. }) => ("sandbox_died", "it does not answer".to_owned()),
+                    Err(error) => ("sandbox_died", error.to_string()),
+                };
+                (code, format!("the sandbox ended under the agent: {why}"))
+            }
+            // One that was killed says nothing of why.
+            (Ended::Itself, Some(137)) => {
+                let for_memory = matches!(
+                    self.sandbox.fate().await,
+                    Ok(Fate::Alive { memory_exceeded: true } | Fate::Dead { memory_exceeded: true, .. })
+                );
+                if !for_memory {
+                    return None;
+                }
+                let detail = "the agent was killed because its memory limit was exceeded; raise limits.memory";
+                ("out_of_memory", detail.to_owned())
+            }
+            _ => return None,
+        };
+        let duration_ms = u64::try_from(end.duration.as_millis()).ok();
+        let call = Call { exit_code: end.exit_code, duration_ms, ..Call::default() };
+        Some(Error::new(By::Agent, code, detail).with_call(call))
     }
 }
 

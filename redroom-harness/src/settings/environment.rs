@@ -99,7 +99,7 @@ impl Environment {
     /// Where agents' programs may be found on this machine.
     pub(crate) fn program_sources(&self) -> ProgramSources {
         let cache = self.cache_dir.clone().unwrap_or_else(std::env::temp_dir).join("redroom");
-        ProgramSources { explicit: self.claude_code.clone(), cache }
+        ProgramSources { claude_code: self.claude_code.clone(), cache }
     }
 }
 

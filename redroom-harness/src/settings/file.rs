@@ -217,7 +217,8 @@ fn broken(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or_else(String::new, |before| format!(":{}", before.matches('\n').count() + 1));
     let place = format!("{}{line}", path.display());
-    let mut detail = format!("{place}: {}", unquoted(message));
+    let key = error.span().and_then(|span| key_at(text, span.start));
+    let mut detail = format!("{place}: {}", plain(message, key));
     if let Some((unknown, known)) = unknown_field(message)
         && let Some(nearest) = nearest(&unknown, known.iter().map(String::as_str))
     {
@@ -226,12 +227,43 @@ fn broken(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     Error::redroom("invalid_config", detail)
 }
 
-/// serde's message on a value of the wrong kind, without the value.
-fn unquoted(message: &str) -> String {
+/// The key of the line that `at` lies in.
+fn key_at(text: &str, at: usize) -> Option<&str> {
+    let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let key = text[start..].lines().next()?.split_once('=')?.0.trim();
+    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (!key.is_empty() && key.len() <= 64 && key.chars().all(bare)).then_some(key)
+}
+
+/// The parser's message for people who know TOML and not Rust; without the value, which may be a key.
+fn plain(message: &str, key: Option<&str>) -> String {
+    if let Some(missing) = message.strip_prefix("missing field ") {
+        return format!("{missing} is missing");
+    }
     let wrong = message.strip_prefix("invalid ").and_then(|wrong| wrong.rsplit_once(", expected "));
     let Some((found, expected)) = wrong else { return message.to_owned() };
-    let kind = found.split(['`', '"']).next().unwrap_or(found).trim_end();
-    format!("invalid {kind}, expected {expected}")
+    let kind = found.split(['`', '"']).next().unwrap_or(found).split_once(": ").map_or(found, |(_, kind)| kind.trim());
+    let found = match kind {
+        "string" => "text",
+        "integer" => "a whole number",
+        "floating point" => "a number with a fraction",
+        "boolean" => "true or false",
+        "sequence" => "a list",
+        "map" => "a table",
+        _ => "something else",
+    };
+    let expected = match expected {
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" => "a whole number, not below 0",
+        "f64" => "a number",
+        "a string" => "text in quotes",
+        "a boolean" => "true or false",
+        "a map" => "a table",
+        other => other,
+    };
+    let key = key.map_or_else(|| "this".to_owned(), |key| format!("`{key}`"));
+    let but = if expected.starts_with(found) { "it is out of range".to_owned() } else { format!("it is {found}") };
+    format!("{key} must be {expected}, and {but}")
 }
 
 /// The names in serde's message on an unknown field.
@@ -290,8 +322,19 @@ mod tests {
     #[test]
     fn a_value_of_the_wrong_kind_is_told_with_its_line() {
         for (text, told) in [
-            ("catch_all = true\n\nparallel = \"x\"\n", "redroom.toml:3: invalid type: string, expected u32"),
-            ("agent = \"shell\"\n", "redroom.toml:1: invalid type: string, expected a table"),
+            (
+                "catch_all = true\n\nparallel = \"x\"\n",
+                "redroom.toml:3: `parallel` must be a whole number from 0 to 4294967295, and it is text",
+            ),
+            ("agent = \"shell\"\n", "redroom.toml:1: `agent` must be a table, and it is text"),
+            (
+                "parallel = -1\n",
+                "redroom.toml:1: `parallel` must be a whole number from 0 to 4294967295, and it is out of range",
+            ),
+            ("[limits]\ncpus = \"2\"\n", "redroom.toml:2: `cpus` must be a number, and it is text"),
+            ("[limits]\nmemory = 2\n", "redroom.toml:2: `memory` must be text in quotes, and it is a whole number"),
+            ("catch_all = \"yes\"\n", "redroom.toml:1: `catch_all` must be true or false, and it is text"),
+            ("[agent]\nmodel = \"sonnet\"\n", "redroom.toml:1: `name` is missing"),
             ("[limits]\nmemroy = \"1g\"\n", "redroom.toml:2: unknown key `memroy`"),
         ] {
             let error = parse(text).err().unwrap();

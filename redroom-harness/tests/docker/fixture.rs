@@ -42,7 +42,7 @@ impl Fixture {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
         let (docker, base) = runtime.block_on(async {
             let docker = Docker::connect(Path::new("/proc/self/exe"), "a trial").await?;
-            let shell = Program { name: "shell".to_owned(), version: "1".to_owned(), files: Vec::new() };
+            let shell = Program::new("shell", "1");
             let base = docker.prepare(&shell, &|line| eprintln!("{line}")).await?;
             Ok::<_, Error>((docker, base))
         })?;

@@ -1,7 +1,7 @@
 //! What is put into a sandbox, and what it is like in there.
 
 use libtest_mimic::Failed;
-use redroom_harness::backend::{Backend, Owner, PlacedEntry, Program, ProgramFile};
+use redroom_harness::backend::{Backend, Owner, PlacedEntry, Program};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::Body;
@@ -85,8 +85,7 @@ fn program(fixture: &Fixture) -> Result<(), Failed> {
     fixture.runtime.block_on(async {
         let source = std::env::temp_dir().join(format!("redroom-trial-{}", uuid::Uuid::new_v4().simple()));
         std::fs::write(&source, format!("#!/bin/sh\necho program {}\n", source.display()))?;
-        let files = vec![ProgramFile { source: source.clone(), target: "/opt/trial/bin/program".to_owned() }];
-        let program = Program { name: "trial".to_owned(), version: "1.0".to_owned(), files };
+        let program = Program::new("trial", "1.0").file(&source, "/opt/trial/bin/program");
         let (first, second) =
             tokio::join!(fixture.docker.prepare(&program, &|_| {}), fixture.docker.prepare(&program, &|_| {}));
         std::fs::remove_file(&source)?;
@@ -103,8 +102,7 @@ fn program(fixture: &Fixture) -> Result<(), Failed> {
 
 fn failed_build(fixture: &Fixture) -> Result<(), Failed> {
     let target = format!("/opt/{}", "too-long-for-a-name".repeat(20));
-    let files = vec![ProgramFile { source: "/etc/hostname".into(), target }];
-    let program = Program { name: "trial".to_owned(), version: "1.0".to_owned(), files };
+    let program = Program::new("trial", "1.0").file("/etc/hostname", target);
     let error = fixture.runtime.block_on(fixture.docker.prepare(&program, &|_| {})).err();
     let error = error.ok_or("it did not fail")?;
     same(error.code(), "image_build_failed", "the code")?;

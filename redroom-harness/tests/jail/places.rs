@@ -3,9 +3,7 @@
 use std::time::Instant;
 
 use libtest_mimic::Failed;
-use redroom_harness::backend::{
-    Backend, Owner, PlacedEntry, PlacedKind, Program, ProgramFile, SandboxLimits, SandboxSpec,
-};
+use redroom_harness::backend::{Backend, Owner, PlacedEntry, PlacedKind, Program, SandboxLimits, SandboxSpec};
 
 use crate::Body;
 use crate::fixture::{Collected, Fixture, MIB, ensure, said, same};
@@ -108,8 +106,7 @@ fn program(fixture: &Fixture) -> Result<(), Failed> {
     std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o755))?;
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700))?;
     fixture.in_slot(|place| async move {
-        let files = vec![ProgramFile { source, target: "/usr/local/bin/trial-program".to_owned() }];
-        let program = Program { name: "trial".to_owned(), version: "1".to_owned(), files };
+        let program = Program::new("trial", "1").file(source, "/usr/local/bin/trial-program");
         let base = fixture.jail.prepare(&program, &|_| {}).await?;
         let limits = SandboxLimits { cpus: 1.0, memory: 256 * MIB, pids: 64, file_size: MIB, open_files: 100 };
         let run = uuid::Uuid::new_v4().to_string();

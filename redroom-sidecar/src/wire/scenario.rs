@@ -54,6 +54,13 @@ pub struct ModelEndpoint {
     pub path: String,
 }
 
+impl ModelEndpoint {
+    /// An endpoint: `POST`, `/v1/messages`.
+    pub fn new(method: impl Into<String>, path: impl Into<String>) -> Self {
+        ModelEndpoint { method: method.into(), path: path.into() }
+    }
+}
+
 /// The session's certificate authority.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct CertificateAuthority {

@@ -101,7 +101,7 @@ impl TurnReader for Reader {
             match &self.last {
                 Some(ending) => ending.error(exit_code),
                 None if !self.spoke && matches!(exit_code, Some(126 | 127 | 255)) => {
-                    Some(super::not_startable(exit_code, &words))
+                    Some(crate::agent::not_startable("Claude Code", exit_code, &words))
                 }
                 None => Some(no_result(exit_code, &words)),
             }

@@ -10,9 +10,16 @@ use bollard::query_parameters::{
     StartContainerOptions,
 };
 use tokio::runtime::Handle;
+use tokio::time::{Duration, Instant, sleep};
 
 use super::engine::{Engine, unless};
 use crate::error::{Error, Result};
+
+/// How often freezing is tried. The engine itself tries for a second or more each time.
+const FREEZES: u32 = 3;
+/// How long a container may take to be dead once it was killed, and how often it is looked at.
+const DEATH_DEADLINE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A container that this process has made.
 #[derive(Debug)]
@@ -57,8 +64,28 @@ impl Container {
         Ok(inspected.map(|inspected| inspected.state.unwrap_or_default()))
     }
 
-    /// Stops its processes where they stand. A container that has ended stays so.
-    pub(crate) async fn pause(&self) -> Result<()> {
+    /// Stops its processes where they stand; where a busy kernel does not bring all of them to a halt in the time that the engine
+    /// gives it, they are killed, after which they are as still, and their files are there. A container that has ended stays so.
+    pub(crate) async fn stop_where_it_stands(&self) -> Result<()> {
+        for _ in 1..FREEZES {
+            match self.pause().await {
+                Err(error) if error.code() == "docker_refused" => tracing::debug!(%error, "freezing once more"),
+                ended => return ended,
+            }
+        }
+        let Err(error) = self.pause().await else { return Ok(()) };
+        self.kill().await?;
+        let deadline = Instant::now() + DEATH_DEADLINE;
+        loop {
+            match self.state().await? {
+                Some(state) if state.running != Some(true) => return Ok(()),
+                Some(_) if Instant::now() < deadline => sleep(LOOK).await,
+                _ => return Err(error),
+            }
+        }
+    }
+
+    async fn pause(&self) -> Result<()> {
         let pausing = self.engine.docker.pause_container(&self.id);
         match self.engine.call("freeze a sandbox", pausing).await {
             Ok(()) => Ok(()),

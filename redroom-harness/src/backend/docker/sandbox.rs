@@ -90,7 +90,7 @@ impl Sandbox for DockerSandbox {
     }
 
     async fn freeze(&self) -> Result<()> {
-        self.container.pause().await
+        self.container.stop_where_it_stands().await
     }
 
     async fn fate(&self) -> Result<Fate> {

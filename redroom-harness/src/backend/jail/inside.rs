@@ -5,6 +5,7 @@
 //! Whoever's other end goes away ends; whoever's parent ends is killed by the kernel.
 
 mod build;
+mod execute;
 #[cfg(test)]
 mod fake;
 mod filter;

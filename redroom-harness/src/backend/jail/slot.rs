@@ -101,8 +101,9 @@ pub(super) async fn open(
 impl Slot for JailSlot {
     async fn open_sandbox(&self, spec: SandboxSpec) -> Result<Box<dyn Sandbox>> {
         let program = self.programs.of(&spec.base);
+        let spec = SandboxSpec { entries: [program.copies, spec.entries].concat(), ..spec };
         let limits = spec.limits.clone();
-        let opened = async { sandbox::open(self.helpers.take(&limits).await?, &program, spec).await };
+        let opened = async { sandbox::open(self.helpers.take(&limits).await?, &program.files, spec).await };
         let sandbox = opened.await.map_err(|error| with_words(error, &self.words))?;
         if sandbox.is_in_groups() {
             let helpers = self.helpers.clone();

@@ -200,6 +200,7 @@ impl Withhold for RecordedToolCall {
         RecordedToolCall {
             id: self.id,
             at_ms: self.at_ms,
+            source: self.source,
             tool: REDACTED.to_owned(),
             input: Value::Null,
             tool_use_id: None,

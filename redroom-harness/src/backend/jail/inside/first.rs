@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::Stdio;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -13,6 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use super::super::channel::{from_memory, receive, send};
 use super::super::protocol::{Command, FromSandbox, Spec, ToSandbox};
 use super::super::sys::{Fork, Kernel as _, Linux, Refused, Step, fork, reset_signals, signals_of_children};
+use super::execute::become_command;
 use super::filter::Filters;
 use super::helper::{code, tell};
 use super::{build, lockdown};
@@ -132,8 +131,7 @@ impl<'a> Commands<'a> {
 }
 
 /// Becomes the command. Gives the error's number where that is not possible.
-fn execute(command: Command, [stdin, stdout, stderr]: [OwnedFd; 3]) -> i32 {
-    let Some((program, arguments)) = command.argv.split_first() else { return Errno::INVAL.raw_os_error() };
+fn execute(command: Command, streams: [OwnedFd; 3]) -> i32 {
     if let Err(errno) = rustix::process::setsid().and_then(|_| reset_signals()) {
         return errno.raw_os_error();
     }
@@ -141,15 +139,7 @@ fn execute(command: Command, [stdin, stdout, stderr]: [OwnedFd; 3]) -> i32 {
     if let Err(errno) = rustix::process::chdir(&command.cwd) {
         return if errno == Errno::NOENT { Errno::NOTDIR } else { errno }.raw_os_error();
     }
-    let error = std::process::Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .envs(command.env)
-        .stdin(Stdio::from(stdin))
-        .stdout(Stdio::from(stdout))
-        .stderr(Stdio::from(stderr))
-        .exec();
-    error.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error())
+    become_command(command, streams)
 }
 
 /// Stands for every process that may be signalled, in place of a group's.

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use super::Package;
 use crate::error::{By, Call, Error, Result};
 use crate::excerpt::Excerpt;
 
@@ -33,7 +34,10 @@ impl Npm {
     }
 
     /// Fetches a package's archive into `folder`. npm's environment is this process's: its settings are the user's.
-    pub(super) async fn pack(&self, package: &str, version: &str, folder: &Path) -> Result<PathBuf> {
+    pub(super) async fn pack(&self, wanted: &Package, folder: &Path) -> Result<PathBuf> {
+        let Package { title, package, version, .. } = wanted;
+        let version = &version.0;
+        let missing = |why: &str| missing(wanted, why);
         let (program, arguments) = self.command.split_first().ok_or_else(|| missing("no command"))?;
         let child = Command::new(program)
             .args(arguments)
@@ -56,16 +60,12 @@ impl Npm {
                 FETCH_FAILED => "check npm's settings and the network, or name a program that you have",
                 _ => "check the version",
             };
-            Error::new(
-                By::Agent,
-                code,
-                format!("Claude Code {version} could not be fetched: npm {why}; {hint}: {words}"),
-            )
-            .with_call(Call {
-                command: Some(format!("npm pack {package}@{version}")),
-                exit_code: exit_code.map(i64::from),
-                ..Call::default()
-            })
+            Error::new(By::Agent, code, format!("{title} {version} could not be fetched: npm {why}; {hint}: {words}"))
+                .with_call(Call {
+                    command: Some(format!("npm pack {package}@{version}")),
+                    exit_code: exit_code.map(i64::from),
+                    ..Call::default()
+                })
         };
         let words = match timeout(self.patience, running.end()).await {
             Err(_) => return Err(failed(&format!("took longer than {} s", self.patience.as_secs()), "", None)),
@@ -82,11 +82,10 @@ impl Npm {
     }
 }
 
-fn missing(why: &str) -> Error {
-    let detail = format!(
-        "Claude Code is fetched with npm, which cannot be run ({why}); install Node.js with npm, or set REDROOM_CLAUDE_CODE \
-         to a program that you have"
-    );
+fn missing(wanted: &Package, why: &str) -> Error {
+    let Package { title, instead, .. } = wanted;
+    let detail =
+        format!("{title} is fetched with npm, which cannot be run ({why}); install Node.js with npm, or {instead}");
     Error::new(By::Agent, "npm_missing", detail)
 }
 
