@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::Ports;
 use super::host::Meant;
+use super::socket;
 use crate::conversation::{Answer, Fragmented, Party, Reading, plain};
 use crate::domain::labels;
 use crate::intake::{Intake, note, note_address};
@@ -24,7 +25,7 @@ use crate::wire::{Found, Hit, Octets, Part, Protocol};
 pub(crate) async fn answer(
     ports: Ports,
     party: Arc<Party>,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
     answer: oneshot::Sender<Answer>,
 ) {
     let Party { slot, tenant, .. } = &*party;
@@ -33,16 +34,26 @@ pub(crate) async fn answer(
         Ports::Other => &slot.other_requests,
     };
     let Ok(_place) = places.acquire().await else { return };
+    let upgrade = hyper::upgrade::on(&mut request);
     let (head, body) = request.into_parts();
     let meant = Meant::of(&head, &party);
     let mut hit = begin(&party, &head, &meant);
-    hit.complete = body.is_end_stream();
+    let accepted = socket::accept(&head).filter(|_| is_open(ports, tenant, &head, &meant));
+    hit.complete = body.is_end_stream() && accepted.is_none();
     slot.reports.hit(tenant, &hit).await;
 
-    if !hit.complete {
+    if !body.is_end_stream() {
         read(&party, body, &mut hit).await;
     }
-    if hit.complete {
+    if let Some(accepted) = accepted.filter(|_| hit.fault.is_none()) {
+        party.give_away();
+        hit.complete = false;
+        hit.status = Some(accepted.status().as_u16());
+        slot.reports.hit(tenant, &hit).await;
+        let _ = answer.send(accepted);
+        socket::hear(&party, upgrade, ports.silence(), &mut hit).await;
+        slot.reports.hit(tenant, &hit).await;
+    } else if hit.complete {
         let chosen = choose(ports, tenant, &head, &meant);
         hit.status = Some(chosen.status().as_u16());
         slot.reports.hit(tenant, &hit).await;
@@ -114,8 +125,10 @@ async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
         }
     }
     intake.fill(hit);
-    if hit.body_bytes > 0 && is_brotli(&hit.headers) {
-        hit.unsearched.push(Unsearched::whole(Container::Brotli, Why::Unsupported));
+    if hit.body_bytes > 0
+        && let Some(coding) = closed_coding(&hit.headers, hit.body.as_bytes())
+    {
+        hit.unsearched.push(Unsearched::whole(coding, Why::Unsupported));
     }
     match reading.trailers() {
         Some(trailers) => {
@@ -128,12 +141,28 @@ async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
     }
 }
 
-/// Whether a body says of itself that it is in Brotli, which has no mark to be recognised by.
-fn is_brotli(headers: &[(String, Octets)]) -> bool {
+/// What a body says of itself that it is in, where that has no mark to be recognised by and cannot be opened.
+fn closed_coding(headers: &[(String, Octets)], body: &[u8]) -> Option<Container> {
     let codings = headers.iter().filter(|(name, _)| name == CONTENT_ENCODING.as_str());
-    codings
-        .flat_map(|(_, value)| value.as_bytes().split(|&byte| byte == b','))
-        .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"br"))
+    let mut codings = codings.flat_map(|(_, value)| value.as_bytes().split(|&byte| byte == b','));
+    codings.find_map(|coding| match &coding.trim_ascii().to_ascii_lowercase()[..] {
+        b"br" => Some(Container::Brotli),
+        b"compress" | b"x-compress" | b"dcb" | b"dcz" | b"exi" | b"aes128gcm" => Some(Container::ContentCoding),
+        // By the standard that is zlib; some send it bare.
+        b"deflate" if !is_zlib(body) => Some(Container::ContentCoding),
+        _ => None,
+    })
+}
+
+fn is_zlib(body: &[u8]) -> bool {
+    matches!(body, [first, second, ..] if first & 0xf == 8 && u16::from_be_bytes([*first, *second]) % 31 == 0)
+}
+
+/// Whether another protocol may be spoken here: where somebody answers, and no page is planted.
+fn is_open(ports: Ports, tenant: &Tenant, head: &Parts, meant: &Meant) -> bool {
+    let path = head.uri.path_and_query().map_or("", |path| path.as_str());
+    let planted = ports == Ports::Web && tenant.page(&meant.host, path).is_some();
+    !planted && (!meant.outside || tenant.catches_all())
 }
 
 /// The answer, by what was asked alone. An origin has a port in it: pages are planted on the web's own.
