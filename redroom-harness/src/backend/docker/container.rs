@@ -57,8 +57,19 @@ impl Container {
         Ok(inspected.map(|inspected| inspected.state.unwrap_or_default()))
     }
 
-    /// Stops its processes where they stand. A container that has ended stays so.
-    pub(crate) async fn pause(&self) -> Result<()> {
+    /// Stops its processes where they stand. A kernel may fail to freeze what makes new processes without end: that is ended, for
+    /// what is dead stands still as well, and its files stay.
+    pub(crate) async fn freeze(&self) -> Result<()> {
+        let Err(error) = self.pause().await else { return Ok(()) };
+        self.kill().await.map_err(|_| error.clone())?;
+        match self.state().await? {
+            Some(state) if state.running != Some(true) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// A container that has ended stays so.
+    async fn pause(&self) -> Result<()> {
         let pausing = self.engine.docker.pause_container(&self.id);
         match self.engine.call("freeze a sandbox", pausing).await {
             Ok(()) => Ok(()),

@@ -73,7 +73,7 @@ impl Sandbox for DockerSandbox {
     }
 
     async fn freeze(&self) -> Result<()> {
-        self.container.pause().await
+        self.container.freeze().await
     }
 
     async fn fate(&self) -> Result<Fate> {
