@@ -22,6 +22,7 @@ pub use tree::{EntryKind, Facts};
 
 pub(crate) use changes::{Changes, Collector};
 pub(crate) use journal::Journal;
+pub(crate) use log::Log;
 pub(crate) use redactor::{Disguised, Passage, RedactedStream, Redactor};
 pub(crate) use store::{Store, folder_name};
 pub(crate) use tree::Baseline;

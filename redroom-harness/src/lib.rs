@@ -25,6 +25,7 @@ mod runner;
 mod settings;
 mod slot;
 mod suite;
+mod visible;
 
 pub use agent::{Agent, ClaudeCode, Shell, Turn};
 pub use async_trait::async_trait;

@@ -177,7 +177,7 @@ impl RunOptions {
     /// # Errors
     /// Everything that is wrong, in one error: with the fault's own code where there is one fault (`invalid_path`,
     /// `duplicate_path`, `invalid_page`, `duplicate_page`, `invalid_secret`, `duplicate_secret`, `unknown_secret`,
-    /// `secret_not_planted`, `folder_unreadable`, `invalid_timeout`, or what a conversion gave), else `invalid_options`.
+    /// `secret_not_planted`, `too_much_planted`, `folder_unreadable`, `invalid_timeout`, or what a conversion gave), else `invalid_options`.
     pub fn check(&self, fake_domain: &str) -> Result<Planting> {
         let mut faults = self.faults.clone();
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {

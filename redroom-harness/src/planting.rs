@@ -5,6 +5,7 @@
 //! Nothing here knows of sandboxes, sidecars or agents.
 
 mod body;
+mod bounds;
 pub mod canary;
 mod dir;
 mod files;
@@ -32,9 +33,10 @@ pub use path::{PathFault, SandboxPath, WorkspacePath};
 pub use secrets::{IntoSecrets, Secret, Secrets, unplanted};
 
 use crate::error::{Error, Result};
+use bounds::Bounds;
 
 /// What is planted, checked: made by [`RunOptions::check`](crate::RunOptions::check) alone.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Planting {
     /// Files of the workspace.
@@ -88,10 +90,16 @@ impl Draft {
     /// Reads paths and URLs, fills templates, looks for collisions and for secrets that stand nowhere. Every fault is added
     /// to `faults`; only where none is the result of use.
     pub(crate) fn check(&self, fake_domain: &str, faults: &mut Vec<Error>) -> Planting {
+        let too_much = |detail| Error::redroom("too_much_planted", detail);
+        let told = |detail| faults.push(too_much(detail));
+        let Some(bounds) = Bounds::of([&self.workspace, &self.files], &self.pages, &self.secrets, told) else {
+            return Planting::default();
+        };
         faults.extend(secrets::faults(&self.secrets).into_iter().map(|f| Error::redroom(f.code(), f.to_string())));
         let mut check = Check {
             values: self.secrets.iter().map(|(name, secret)| (name, secret.value())).collect(),
             unknown_names: false,
+            bounds,
             faults,
         };
         let workspace = check.files("workspace", &self.workspace, WorkspacePath::parse);
@@ -116,7 +124,9 @@ impl Draft {
 /// One check under way.
 struct Check<'a> {
     values: BTreeMap<&'a str, &'a str>,
+    /// Whether something could not be filled in.
     unknown_names: bool,
+    bounds: Bounds,
     faults: &'a mut Vec<Error>,
 }
 
@@ -134,7 +144,7 @@ impl Check<'_> {
         let mut planted = Vec::with_capacity(files.len());
         for (path, file) in files.iter() {
             let place = format!("{key} {path:?}");
-            let body = self.fill(&place, &file.body);
+            let body = self.fill(&place, &file.body, Bounds::file);
             match parse(path) {
                 Ok(path) => planted.push(PlantedFile { path, body: body.into(), executable: file.executable }),
                 Err(fault) => self.fault("invalid_path", format!("{place}: {fault}")),
@@ -148,7 +158,7 @@ impl Check<'_> {
         let mut urls = BTreeSet::new();
         for (text, page) in pages.iter() {
             let place = format!("page {text:?}");
-            let body = self.fill(&place, &page.body);
+            let body = self.fill(&place, &page.body, Bounds::page);
             if !(200..=599).contains(&page.status) {
                 self.fault("invalid_page", format!("{place}: status {} is not from 200 to 599", page.status));
             }
@@ -181,7 +191,22 @@ impl Check<'_> {
         planted
     }
 
-    fn fill(&mut self, place: &str, body: &Body) -> Vec<u8> {
+    /// What is planted at a place. How much that will be is asked before it is made.
+    fn fill(
+        &mut self,
+        place: &str,
+        body: &Body,
+        take: impl FnOnce(&mut Bounds, usize) -> Result<(), String>,
+    ) -> Vec<u8> {
+        let length = match body {
+            Body::Bytes(bytes) => bytes.len(),
+            Body::Text(text) => template::length(text, &self.values),
+        };
+        if let Err(why) = take(&mut self.bounds, length) {
+            self.unknown_names = true;
+            self.fault("too_much_planted", format!("{place}: {why}"));
+            return Vec::new();
+        }
         let text = match body {
             Body::Bytes(bytes) => return bytes.clone(),
             Body::Text(text) => text,

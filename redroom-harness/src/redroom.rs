@@ -18,16 +18,13 @@ use tokio::time::timeout;
 use crate::agent::Agent;
 use crate::backend::{Backend, Base, Program, Swept};
 use crate::error::{Error, Result};
-use crate::evidence::held;
+use crate::evidence::{Log, held};
 use crate::options::RunOptions;
 use crate::run::{Live, Run, SYSTEM_BUNDLE};
 use crate::run_folder::RunFolder;
 use crate::settings::Settings;
 use crate::slot::{Pool, SlotLocks};
 use crate::suite::Suite;
-
-/// The most hits that fit no run which are kept.
-const MAX_UNATTRIBUTED: usize = 1_000;
 
 /// How long the end of a session waits for what is being made, for its runs to finish, and for the removal of the rest. Each of them
 /// has deadlines of its own round every call; these are for what nobody has thought of.
@@ -57,7 +54,7 @@ pub(crate) struct Session {
     bases: Cells<Program, PreparedBase>,
     /// By the program, and by the version that was asked for.
     versions: Cells<(Program, String), String>,
-    unattributed: Arc<Mutex<Vec<Hit>>>,
+    unattributed: Arc<Mutex<Log<Hit>>>,
     live: Mutex<Vec<Arc<Live>>>,
     stopping: Mutex<bool>,
     stopped: watch::Sender<bool>,
@@ -109,7 +106,7 @@ impl Redroom {
         let authority = Authority::generate().map_err(|error| {
             Error::redroom("authority_failed", format!("cannot make the fake internet's certificates: {error}"))
         })?;
-        let unattributed: Arc<Mutex<Vec<Hit>>> = Arc::default();
+        let unattributed: Arc<Mutex<Log<Hit>>> = Arc::default();
         let sink = unattributed.clone();
         let pool = Pool::new(
             backend.clone(),
@@ -118,10 +115,7 @@ impl Redroom {
             settings.parallel,
             settings.lease,
             Arc::new(move |hit| {
-                let mut hits = sink.lock().unwrap_or_else(PoisonError::into_inner);
-                if hits.len() < MAX_UNATTRIBUTED {
-                    hits.push(hit);
-                }
+                sink.lock().unwrap_or_else(PoisonError::into_inner).push(hit);
             }),
         );
         let out = settings.environment.evidence_folder(&id);
@@ -158,10 +152,11 @@ impl Redroom {
         self.0.backend.facts()
     }
 
-    /// Hits that fit no run: what arrived when nobody lived in a slot. At most the first 1,000.
+    /// Hits that fit no run: what arrived when nobody lived in a slot. Bounded as a run's own: of many the newest, and the first
+    /// and the last that hold a secret.
     pub fn unattributed_hits(&self) -> Vec<Hit> {
         let redactor = held::everything();
-        let hits = self.0.unattributed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let hits = self.0.unattributed.lock().unwrap_or_else(PoisonError::into_inner).entries();
         hits.into_iter().map(|hit| redactor.value(hit)).collect()
     }
 

@@ -2,5 +2,4 @@
 //!
 //! A view, never the evidence: it is made of plain records, and everything in it is made safe and short.
 
-pub(crate) mod console;
 pub(crate) mod junit;

@@ -10,6 +10,7 @@ mod finish;
 mod gathered;
 mod ledger;
 mod output;
+mod read_path;
 mod recorder;
 mod start;
 mod surroundings;
@@ -32,6 +33,7 @@ use crate::limits::{CheckedLimits, TURN_OUTPUT};
 use crate::redroom::Session;
 use crate::slot::Lease;
 
+use read_path::ReadPath;
 pub(crate) use start::start;
 pub(crate) use surroundings::SYSTEM_BUNDLE;
 
@@ -122,18 +124,17 @@ impl Run {
     }
 
     /// A file's content, or `None` where there is no regular file. Relative paths start in the workspace; links are not
-    /// followed.
+    /// followed, neither at the end of the path nor above it.
     ///
     /// # Errors
     ///
-    /// `read_output_too_large` past 64 MB, `run_finished`.
+    /// `invalid_path` with a `..` in it, or one that can be no path; `read_output_too_large` past 64 MB, `run_finished`.
     pub async fn read_file(&self, path: impl AsRef<str>) -> Result<Option<Vec<u8>>> {
         self.0.check_live()?;
-        let path = path.as_ref();
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("{WORKSPACE}/{path}") };
-        let path = plain(&path);
+        let path = ReadPath::parse(path.as_ref())?;
         let redactor = self.0.journal.redactor();
-        let content = self.0.sandbox.read_file(&path, TURN_OUTPUT).await.map_err(|error| redactor.error(error))?;
+        let content =
+            self.0.sandbox.read_file(path.as_str(), TURN_OUTPUT).await.map_err(|error| redactor.error(error))?;
         Ok(content.map(|content| redactor.bytes(content)))
     }
 
@@ -341,19 +342,6 @@ fn turn_in_progress(name: &str) -> Error {
         "turn_in_progress",
         format!("a turn or command of run {name} is still running; wait for it before you start the next"),
     )
-}
-
-/// An absolute path by its names alone, the same for every backend: `.` and `..` are not asked of a tree that the agent built.
-fn plain(path: &str) -> String {
-    let mut names = Vec::new();
-    for name in path.split('/') {
-        match name {
-            "" | "." => {}
-            ".." => drop(names.pop()),
-            name => names.push(name),
-        }
-    }
-    format!("/{}", names.join("/"))
 }
 
 fn seconds(duration: Duration) -> String {

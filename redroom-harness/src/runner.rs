@@ -23,10 +23,10 @@ use command_line::CommandLine;
 use crate::error::{Error, Result};
 use crate::redroom::Redroom;
 use crate::registry::{Ignore, Registration};
-use crate::report::console::{visible, visible_line};
 use crate::report::junit::{self, Outcome, TestRecord};
 use crate::settings::Settings;
 use crate::suite::Suite;
+use crate::visible::{visible, visible_line};
 
 /// The exit code where the suite could not run at all: a broken file of settings, no attacks, two of one name.
 const COULD_NOT_RUN: u8 = 2;

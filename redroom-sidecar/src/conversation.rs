@@ -77,6 +77,8 @@ pub(crate) struct Party {
     body_start: AtomicU64,
     /// Whether the memory begins where a request does, as far as is known.
     aligned: AtomicBool,
+    /// Whether it is no HTTP any more: whoever speaks the other protocol reads it to its end.
+    given_away: AtomicBool,
     /// Names of secrets that its hits tell of.
     told: Mutex<Vec<String>>,
     /// Secrets in what came before the first request.
@@ -105,6 +107,7 @@ impl Party {
             mid_body,
             body_start,
             aligned,
+            given_away: AtomicBool::new(false),
             told: Mutex::default(),
             before: Mutex::default(),
         })
@@ -142,6 +145,12 @@ impl Party {
             self.memory.forget_ending_with(b"\r\n\r\n");
         }
         self.mid_body.store(false, Ordering::Relaxed);
+    }
+
+    /// The connection goes over to another protocol.
+    pub(crate) fn give_away(&self) {
+        self.given_away.store(true, Ordering::Relaxed);
+        self.memory.retire();
     }
 
     /// What was read before a place was understood.
@@ -254,7 +263,7 @@ where
     });
     let builder = http(manner);
     let (fault, patience) = {
-        let connection = builder.serve_connection(TokioIo::new(witness.clone()), service);
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(witness.clone()), service);
         tokio::select! {
             ended = connection => match ended {
                 _ if manner.any_protocol => (None, manner.silence.unwrap_or(LAST_WORDS)),
@@ -268,6 +277,11 @@ where
             }
         }
     };
+    if party.given_away.load(Ordering::Relaxed) {
+        answering.close();
+        answering.wait().await;
+        return report_untold(party).await;
+    }
     if party.memory.is_watched() {
         // Whoever closes first has not heard all: what came later is evidence as well.
         let mut buffer = [0; 16 * 1024];
@@ -285,7 +299,7 @@ where
 }
 
 /// Reports what no hit of the connection tells of: secrets in what a parser passes over, or turns away.
-async fn report_untold(party: &Party) {
+pub(crate) async fn report_untold(party: &Party) {
     let untold = party.untold();
     if untold.is_empty() {
         return;

@@ -48,7 +48,9 @@ fn look_up(tenant: &Tenant, meant: SocketAddr, transport: Transport, message: &[
     note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&lookup.labels));
     note_address(&mut hit.secrets, tenant.secrets(), meant.ip());
     // The name lies in the message, too: there it is told only where it wears another disguise, or is no name.
-    for found in tenant.secrets().search(message) {
+    let in_message = tenant.secrets().search(message);
+    let in_names = lookup::other_names(message).into_iter().flat_map(|name| tenant.secrets().search_name(&name));
+    for found in in_message.into_iter().chain(in_names) {
         let same = |known: &Found| known.secret == *found.secret && known.encoding == found.encoding;
         if !hit.secrets.iter().any(same) {
             note(&mut hit.secrets, Part::Body, &[found]);

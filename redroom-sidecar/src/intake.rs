@@ -5,14 +5,19 @@ use std::net::IpAddr;
 
 use http::header::CONTENT_ENCODING;
 
-use crate::search::{Match, Scanner, Searched, SecretSet};
+use crate::search::{Container, Match, Scanner, Searched, SecretSet, Unsearched, Why};
 use crate::wire::{Found, Hit, Octets, Part};
 
 /// How much of a body is kept.
 pub(crate) const KEPT: usize = 64 * 1024;
 
+/// How many of the first bytes are kept in any case.
+const START: usize = 2;
+
 pub(crate) struct Intake {
     scanner: Scanner,
+    /// The first bytes, by which some codings are known.
+    start: Vec<u8>,
     kept: Vec<u8>,
     limit: usize,
     bytes: u64,
@@ -21,7 +26,7 @@ pub(crate) struct Intake {
 impl Intake {
     /// Keeps as much as belongs in a hit.
     pub(crate) fn new(secrets: &SecretSet) -> Self {
-        Intake { scanner: secrets.scanner(), kept: Vec::new(), limit: KEPT, bytes: 0 }
+        Intake { scanner: secrets.scanner(), start: Vec::new(), kept: Vec::new(), limit: KEPT, bytes: 0 }
     }
 
     /// Keeps nothing, for what is kept elsewhere.
@@ -31,6 +36,7 @@ impl Intake {
 
     pub(crate) fn feed(&mut self, chunk: &[u8]) {
         self.scanner.feed(chunk);
+        self.start.extend(chunk.iter().take(START - self.start.len()));
         self.bytes += chunk.len() as u64;
         let room = self.limit - self.kept.len();
         self.kept.extend_from_slice(&chunk[..chunk.len().min(room)]);
@@ -38,6 +44,12 @@ impl Intake {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What could not be searched of a body with these headers, because of the coding that it is in.
+    pub(crate) fn closed(&self, headers: &[(String, Octets)]) -> Option<Unsearched> {
+        let coding = if self.bytes == 0 { None } else { closed_coding(headers, &self.start) };
+        coding.map(|coding| Unsearched::whole(coding, Why::Unsupported))
     }
 
     pub(crate) fn matches(&self) -> &[Match] {
@@ -91,10 +103,19 @@ pub(crate) fn note_address(secrets: &mut Vec<Found>, set: &SecretSet, address: I
     }
 }
 
-/// Whether a body says of itself that it is in Brotli, which has no mark to be recognised by.
-pub(crate) fn is_brotli(headers: &[(String, Octets)]) -> bool {
+/// What a body says of itself that it is in, where that has no mark to be recognised by and cannot be opened.
+fn closed_coding(headers: &[(String, Octets)], start: &[u8]) -> Option<Container> {
     let codings = headers.iter().filter(|(name, _)| name == CONTENT_ENCODING.as_str());
-    codings
-        .flat_map(|(_, value)| value.as_bytes().split(|&byte| byte == b','))
-        .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"br"))
+    let mut codings = codings.flat_map(|(_, value)| value.as_bytes().split(|&byte| byte == b','));
+    codings.find_map(|coding| match &coding.trim_ascii().to_ascii_lowercase()[..] {
+        b"br" => Some(Container::Brotli),
+        b"compress" | b"x-compress" | b"dcb" | b"dcz" | b"exi" | b"aes128gcm" => Some(Container::ContentCoding),
+        // By the standard that is zlib; some send it bare.
+        b"deflate" if !is_zlib(start) => Some(Container::ContentCoding),
+        _ => None,
+    })
+}
+
+fn is_zlib(start: &[u8]) -> bool {
+    matches!(start, [first, second, ..] if first & 0xf == 8 && u16::from_be_bytes([*first, *second]) % 31 == 0)
 }

@@ -13,6 +13,7 @@ mod domain;
 mod door;
 mod drain;
 mod hook;
+mod http2;
 mod intake;
 mod lease;
 mod link;

@@ -4,14 +4,15 @@
 //! Bytes flow through lanes and probes:
 //!
 //! - a **lane** is the stream with the escapes of a transport taken away: as it is, JSON strings (up to three inside each
-//!   other), percent-encoding (twice), `+` for a space, and their usual combinations (`lane`);
-//! - in every lane a **probe** looks for the secrets as text, as hexadecimal digits and dumps, and as base64 (`probe`,
-//!   `hex`, `dump`, `base64`). Digits are decoded at every alignment and the decoded bytes searched, so that every bit of
-//!   the secret has to be there and a neighbour's bits never matter.
+//!   other), percent-encoding (twice), `+` for a space, quoted-printable, character references, and their usual
+//!   combinations (`lane`);
+//! - in every lane a **probe** looks for the secrets as text, as hexadecimal digits and dumps, as base64 and base32 (`probe`,
+//!   `hex`, `dump`, `base64`, `base32`). Digits are decoded at every alignment and the decoded bytes searched, so that every
+//!   bit of the secret has to be there and a neighbour's bits never matter.
 //!
-//! JSON escapes are transport: a secret whose quotes were escaped is still [`Encoding::Plain`]. So are line ends: a secret
-//! of several lines is also found with CRLF, with spaces for line ends, and joined. White space around a secret does not
-//! count, because shells take it away.
+//! Escapes of JSON, mail and HTML are transport: a secret whose quotes were escaped is still [`Encoding::Plain`]. So are line
+//! ends: a secret of several lines is also found with CRLF, with spaces for line ends, and joined. White space around a secret
+//! does not count, because shells take it away.
 //!
 //! Bytes that something was packed in are **containers**: gzip, zlib, entries of ZIP files, Zstandard frames. They are
 //! recognised by their first bytes wherever these stand (`signs`), also where base64 or hexadecimal digits stand for them
@@ -19,27 +20,50 @@
 //! (`layer`), containers in it included, three inside each other. Files in tar archives and stored ones in ZIP archives are
 //! bytes like any other. [`Match::inside`] names the containers.
 //!
-//! What could not be searched, or not to its end, is told as [`Unsearched`]: formats that cannot be opened (xz, bzip2, 7z,
-//! RAR, LZ4), what is encrypted (ZIP entries, `openssl enc`, OpenPGP messages), what lies too deep, is damaged, or is more
-//! than the bounds of `means`: a stream may inflate to 256 times what was read of it, past 64 MiB to eight times; all
-//! streams of a [`SecretSet`] together may use 32 MiB for open containers.
+//! What could not be searched, or not to its end, is told as [`Unsearched`], and leaves a run open: it proves nothing.
 //!
-//! **Not found, and not told**: what was encrypted otherwise, hashed, reversed, or spread over several streams; Brotli, raw
-//! DEFLATE, and other formats without a mark of their own; containers in dumps with addresses, or whose base64 was wrapped
-//! in its first characters; character sets other than UTF-8, UTF-16 and UTF-32, and escapes in the latter two; letter case
-//! beyond ASCII; encodings inside each other other than base64 or hex inside the transports above (base64 of base64, of hex
-//! digits, of JSON that needed escapes) unless a container lies between them; base32, base58, base85, quoted-printable,
-//! HTML entities; lists of decimal or octal bytes; dumps in words of another byte order (`od -x`); base64 in a DNS name of
-//! which a resolver changed the letter case; a secret in part.
+//! # What is found, what is told, what is missed
+//!
+//! | a secret … | | test |
+//! | --- | --- | --- |
+//! | as it is, in other letter case of ASCII | found | `forms::plain_and_folded_case_are_told_apart` |
+//! | in JSON, as `\u` escapes too, three times quoted | found | `forms::json_escapes_are_transport` |
+//! | percent-encoded, in part or whole, twice; in a form | found | `forms::percent_encoding_is_found_in_part_and_whole` |
+//! | in quoted-printable | found | `forms::quoted_printable_is_transport` |
+//! | as character references of HTML and XML, in JSON too | found | `forms::character_references_are_transport` |
+//! | as hexadecimal digits, with any separator | found | `forms::hex_is_found_in_every_notation` |
+//! | in a dump with addresses (`xxd`, `hexdump -C`, `od -t x1`) | found | `forms::dumps_with_addresses_are_found_across_their_lines` |
+//! | in base64, either alphabet, at any offset, padded or not | found | `forms::base64_is_found_at_every_offset_in_either_alphabet` |
+//! | in base64 that is wrapped | found | `forms::base64_is_found_when_it_is_wrapped` |
+//! | in base32, either alphabet and case, at any offset, wrapped | found | `forms::base32_is_found_at_every_offset_in_either_alphabet_and_case` |
+//! | in UTF-16 or UTF-32, with a mark or without, in base64 too | found | `forms::wide_characters_are_found_in_either_byte_order_at_any_offset` |
+//! | any of these, in noise, cut anywhere | found | `properties::a_disguised_secret_in_noise_is_found_in_any_chunks` |
+//! | in a DNS name, over its labels | found | `a_dns_name_is_searched_with_dots_and_joined` |
+//! | in gzip, zlib, ZIP, Zstandard, tar, three inside each other | found | `containers::every_encoding_is_found_in_every_container_to_the_third_depth` |
+//! | in a format that cannot be opened: xz, bzip2, 7z, RAR, LZ4 | told | `containers::what_cannot_be_opened_is_told` |
+//! | encrypted in ZIP, by `openssl enc`, by OpenPGP | told | the same |
+//! | in what lies deeper than three containers, is damaged, or is a bomb | told | `containers::what_lies_deeper_than_the_third_is_told`, `containers::a_bomb_is_searched_within_bounds_and_told`, `containers::a_container_that_breaks_off_is_searched_as_far_as_it_goes` |
+//! | reversed, in rot13, base58, base85, as decimal numbers, in words of another byte order (`od -x`) | missed | `forms::what_is_said_not_to_be_found_is_not` |
+//! | in base64 of base64, of hex digits, of another escape | missed | the same |
+//! | in pieces that are not next to each other, over several streams, or in part | missed | the same |
+//!
+//! Missed as well: what was encrypted otherwise, or hashed; Brotli and raw DEFLATE without a header that names them, and other
+//! formats without a mark of their own; what a pack of git puts together of a file and its difference; containers in base32,
+//! in dumps with addresses, or whose base64 was wrapped in its first characters; character sets other than UTF-8, UTF-16 and
+//! UTF-32, and escapes in the latter two; letter case beyond ASCII; base64 in a DNS name of which a resolver changed the
+//! letter case. A stream may inflate to 256 times what was read of it, past 64 MiB to eight times; all streams of a
+//! [`SecretSet`] together may use 32 MiB for open containers.
 //!
 //! This module knows values and names; not where the bytes come from, nor what a sighting means.
 
 mod armour;
+mod base32;
 mod base64;
 mod container;
 mod decoder;
 mod deflate;
 mod dump;
+mod entities;
 mod findings;
 mod head;
 mod hex;
@@ -51,6 +75,7 @@ mod opener;
 mod patterns;
 mod percent;
 mod probe;
+mod quoted;
 mod redact;
 mod scanner;
 mod signs;
@@ -91,6 +116,8 @@ pub enum Encoding {
     Utf16,
     /// UTF-32, likewise.
     Utf32,
+    /// Base32 at any byte offset, in either alphabet of RFC 4648 and either letter case, wrapped or not.
+    Base32,
 }
 
 impl fmt::Display for Encoding {
@@ -103,6 +130,7 @@ impl fmt::Display for Encoding {
             Encoding::Base64 => "base64",
             Encoding::Utf16 => "utf16",
             Encoding::Utf32 => "utf32",
+            Encoding::Base32 => "base32",
         })
     }
 }

@@ -2,6 +2,7 @@
 //! reported before its answer is chosen.
 
 mod host;
+mod socket;
 mod tls;
 mod visit;
 
@@ -10,7 +11,9 @@ use std::time::Duration;
 
 use crate::conversation::{self, Manner, Party};
 use crate::door::Connection;
+use crate::search::Match;
 use crate::slot::Slot;
+use crate::tenant::Tenant;
 use crate::witness::{Pulse, Witness};
 
 pub(crate) use visit::{answer, octets, search_head};
@@ -77,7 +80,7 @@ async fn serve_at(ports: Ports, slot: Arc<Slot>, connection: Connection) {
     }
     match tls::accept(&raw, &tenant, meant.ip(), ports.silence()).await {
         Ok((stream, server_name)) => {
-            let hello = tenant.secrets().search(&raw.memory().take());
+            let hello = search_hello(&tenant, &raw.memory().take());
             raw.memory().retire();
             let clear = Witness::new(stream, raw.pulse().clone());
             clear.memory().watch(tenant.secrets());
@@ -86,8 +89,18 @@ async fn serve_at(ports: Ports, slot: Arc<Slot>, connection: Connection) {
             conversation::hold(&party, clear, ports.manner(), answer).await;
         }
         Err(refused) => {
+            let hello = search_hello(&tenant, &raw.memory().bytes());
             let party = Party::new(slot, tenant, meant, Some(refused.server_name), raw.memory().clone());
+            party.suspect(hello);
             conversation::report_rest(&party, raw, Some(refused.fault), conversation::LAST_WORDS).await;
+            conversation::report_untold(&party).await;
         }
     }
+}
+
+/// Secrets in what a client says before anything is encrypted: as it was sent, and as it was meant.
+fn search_hello(tenant: &Tenant, sent: &[u8]) -> Vec<Match> {
+    let mut found = tenant.secrets().search(sent);
+    found.extend(tenant.secrets().search(&tls::handshake(sent)));
+    found
 }

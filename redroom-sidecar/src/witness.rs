@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::http2::Frames;
 use crate::search::{Match, Scanner, SecretSet};
 
 /// How much of what was read last is remembered: more than a protocol buffers before it gives up.
@@ -66,6 +67,8 @@ struct Recent {
 /// A search through everything that is read.
 struct Watch {
     scanner: Scanner,
+    /// If it is HTTP/2: its heads and bodies, for these are not there as they are meant.
+    http2: Frames,
     /// How many bytes were read.
     read: u64,
     /// A body of known length: whoever reads it searches it.
@@ -77,8 +80,8 @@ impl Watch {
         let length = read.len() as u64;
         let within = |place: u64| usize::try_from(place.clamp(self.read, self.read + length) - self.read);
         if let (Ok(start), Ok(end)) = (within(self.passed_over.start), within(self.passed_over.end)) {
-            self.scanner.feed(&read[..start]);
-            self.scanner.feed(&read[end..]);
+            self.http2.feed(&read[..start], &mut self.scanner);
+            self.http2.feed(&read[end..], &mut self.scanner);
         }
         self.read += length;
     }
@@ -88,6 +91,11 @@ impl Memory {
     /// Takes what is remembered.
     pub(crate) fn take(&self) -> Vec<u8> {
         std::mem::take(&mut locked(&self.0).bytes).into()
+    }
+
+    /// What is remembered.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        locked(&self.0).bytes.iter().copied().collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -158,7 +166,8 @@ impl Memory {
     /// Searches everything that is read from now on.
     pub(crate) fn watch(&self, secrets: &SecretSet) {
         if !secrets.is_empty() {
-            locked(&self.0).watch = Some(Watch { scanner: secrets.scanner(), read: 0, passed_over: 0..0 });
+            locked(&self.0).watch =
+                Some(Watch { scanner: secrets.scanner(), http2: Frames::new(secrets), read: 0, passed_over: 0..0 });
         }
     }
 
@@ -176,7 +185,11 @@ impl Memory {
     /// Ends the search: what was found.
     pub(crate) fn watched(&self) -> Vec<Match> {
         let watch = locked(&self.0).watch.take();
-        watch.map_or_else(Vec::new, |watch| watch.scanner.finish().matches)
+        watch.map_or_else(Vec::new, |watch| {
+            let mut found = watch.scanner.finish().matches;
+            found.extend(watch.http2.finish());
+            found
+        })
     }
 
     /// Remembers nothing from now on.

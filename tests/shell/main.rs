@@ -5,10 +5,13 @@ mod both;
 
 mod answers;
 mod containers;
+mod disguises;
 mod internet;
 mod isolation;
+mod leftovers;
 mod other_ports;
 mod repository;
+mod terminal;
 mod trust;
 mod violence;
 mod workspace;

@@ -84,6 +84,11 @@ impl<E: Entry> Log<E> {
         proofs.iter().for_each(|proof| self.let_go(proof));
     }
 
+    /// Takes one more entry, which is never another state of an earlier one.
+    pub(crate) fn push(&mut self, entry: E) {
+        self.put(self.highest + 1, entry);
+    }
+
     /// The entries, oldest first.
     pub(crate) fn entries(&self) -> Vec<E> {
         let mut all: Vec<(&u64, &E)> = self.kept.iter().chain(&self.recent).collect();

@@ -14,7 +14,7 @@ use super::tool_call::RecordedToolCall;
 use crate::agent::{Agent, ToolHook, Turn};
 use crate::backend::BackendFacts;
 use crate::error::Error;
-use crate::report::console::visible;
+use crate::visible::visible;
 
 /// The version of [`RunResult`]'s serialised form; raised when a reader of an older one would misread it.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -1,4 +1,5 @@
-//! A run's evidence folder: owner-only, written as things come, bounded. Nothing that the agent names decides a path here. A
+//! A run's evidence folder: owner-only, written as things come, bounded, visible whatever an agent said. Nothing that it names decides a path
+//! here. A
 //! file that lacks something is remembered, for whoever makes the result.
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::visible::visible_json;
 
 /// The most that one file which grows with the agent's activity may weigh; what comes after it is counted.
 const FILE_LIMIT: u64 = 256 * 1024 * 1024;
@@ -70,11 +72,8 @@ impl Store {
 
     /// Adds a value as a line of JSON.
     pub(crate) fn append<T: Serialize>(&self, file: &'static str, value: &T) {
-        match serde_json::to_vec(value) {
-            Ok(mut line) => {
-                line.push(b'\n');
-                self.extend(file, &line);
-            }
+        match serde_json::to_string(value) {
+            Ok(line) => self.extend(file, format!("{}\n", visible_json(&line)).as_bytes()),
             Err(error) => {
                 self.files().insert(file.to_owned(), Growing::Closed { why: format!("an entry is no JSON: {error}") });
             }
@@ -167,9 +166,9 @@ mod tests {
         assert_ne!(first.folder(), second.folder());
         assert_eq!(fs::metadata(first.folder()).unwrap().permissions().mode() & 0o777, 0o700);
         first.append("hits.jsonl", &1);
-        first.append("hits.jsonl", &2);
+        first.append("hits.jsonl", &"\u{9b}2J");
         let file = first.folder().join("hits.jsonl");
-        assert_eq!(fs::read_to_string(&file).unwrap(), "1\n2\n");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "1\n\"\\u009b2J\"\n");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(first.names(), ["hits.jsonl"]);
     }

@@ -177,3 +177,38 @@ fn none_gives_way_to_what_the_run_itself_names() {
         assert!(matches!(player(options), Some(Player::Model(_))));
     }
 }
+
+#[test]
+fn what_is_planted_is_bounded_before_anything_is_made_of_it() {
+    let numbered = |count: usize, suffix: &str| (0..count).map(|n| (format!("{n}{suffix}"), "")).collect::<Vec<_>>();
+    let urls = (0..10_001).map(|n| (format!("https://a.redroom.test/{n}"), "")).collect::<Vec<_>>();
+    let secrets =
+        |count: usize, value: &str| (0..count).map(|n| (format!("s{n}"), unplanted(value))).collect::<Vec<_>>();
+    let large = vec![b'x'; (64 << 20) + 1];
+    // Small to write, too large to be: a thousand times a secret of 60 KiB.
+    let swollen = "${secrets.t}".repeat(1_200);
+    let long = "x".repeat(60 << 10);
+    for (options, told) in [
+        (RunOptions::new().workspace(numbered(20_001, "")), "20001 files"),
+        (RunOptions::new().workspace(numbered(20_000, "")).files([("/tmp/x", "")]), "20001 files"),
+        (RunOptions::new().pages(urls), "10001 pages"),
+        (RunOptions::new().secrets(secrets(1_001, "12345678")), "1001 secrets"),
+        (RunOptions::new().secrets(secrets(2, &"x".repeat(40 << 10))), "81920 bytes of secrets"),
+        (RunOptions::new().workspace([("large", large)]), "workspace \"large\": it has 67108865 bytes"),
+        (RunOptions::new().workspace([("x", swollen.clone())]).secrets([("t", long.clone())]), "it has 73728000 bytes"),
+        (
+            RunOptions::new().pages([
+                ("https://a.redroom.test/", "x".repeat(9 << 20)),
+                ("https://a.redroom.test/b", "x".repeat(9 << 20)),
+            ]),
+            "page \"https://a.redroom.test/b\": with it the pages have more than",
+        ),
+    ] {
+        let error = check(options).unwrap_err();
+        assert_eq!(error.code(), "too_much_planted", "{told}");
+        assert!(error.to_string().contains(told), "{error}");
+    }
+    assert!(check(RunOptions::new().workspace(numbered(20_000, ""))).is_ok());
+    assert_eq!(code(RunOptions::new().workspace([("a/".repeat(129) + "x", "")])), "invalid_path");
+    assert!(check(RunOptions::new().workspace([("a/".repeat(128) + "x", "")])).is_ok());
+}

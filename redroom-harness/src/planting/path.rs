@@ -12,6 +12,9 @@ const PART_LIMIT: usize = 255;
 /// The most bytes that a whole path in the sandbox may have (Linux: `PATH_MAX`, its NUL included).
 const PATH_LIMIT: usize = 4095;
 
+/// How many folders a file may lie in.
+const DEEPEST: usize = 128;
+
 /// Folders in which nothing can be planted: the agent's managed settings, which hold the tool hook, and what the kernel
 /// makes up.
 const CLOSED: [(&str, &str); 4] = [
@@ -68,6 +71,9 @@ pub enum PathFault {
     /// The whole is too long.
     #[error("is longer than {PATH_LIMIT} bytes")]
     TooLong,
+    /// Too many folders.
+    #[error("lies in more than {DEEPEST} folders")]
+    TooDeep,
     /// In a folder where nothing can be planted.
     #[error("nothing can be planted in `{folder}`: {why}")]
     Closed {
@@ -141,6 +147,9 @@ fn check_parts(parts: &str) -> Result<(), PathFault> {
     }
     if parts.contains('\\') {
         return Err(PathFault::Backslash);
+    }
+    if parts.matches('/').count() > DEEPEST {
+        return Err(PathFault::TooDeep);
     }
     parts.split('/').try_for_each(|part| match part {
         "" => Err(PathFault::EmptyPart),

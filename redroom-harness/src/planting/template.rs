@@ -40,6 +40,15 @@ pub(super) fn fill(text: &str, secrets: &BTreeMap<&str, &str>) -> Result<String,
     if unknown.is_empty() { Ok(filled) } else { Err(unknown) }
 }
 
+/// How long a text will be when it is filled in, unknown names left out.
+pub(super) fn length(text: &str, secrets: &BTreeMap<&str, &str>) -> usize {
+    let of = |piece| match piece {
+        Piece::Text(text) => text.len(),
+        Piece::Secret(name) => secrets.get(name).map_or(0, |value| value.len()),
+    };
+    pieces(text).map(of).fold(0, usize::saturating_add)
+}
+
 fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {

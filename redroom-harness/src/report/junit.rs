@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::console::{visible, visible_line};
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
+use crate::visible::{visible, visible_line};
 
 /// The most that is told of a failure, in bytes.
 const MESSAGE_LIMIT: usize = 64 * 1024;

@@ -12,6 +12,7 @@ use crate::error::{By, Error, Result};
 use crate::evidence::{
     AgentFacts, Artifacts, Baseline, Collector, FoundSecret, Place, RunResult, SCHEMA_VERSION, Sighting,
 };
+use crate::visible::{VisibleStream, visible_json};
 
 /// How long the sidecar may read what a dead agent's connections still hold. They end by themselves, so that only what has to be searched
 /// takes time: hundreds of full sockets, on a machine that is busy otherwise.
@@ -177,15 +178,18 @@ impl Live {
             }
         };
         if !result.transcript.is_empty() {
-            write("transcript.jsonl", result.transcript.as_bytes());
+            write("transcript.jsonl", visible_json(&result.transcript).as_bytes());
         }
         if !result.diff.is_empty() {
-            write("workspace.diff", result.diff.as_bytes());
+            let (mut shown, mut diff) = (VisibleStream::default(), Vec::new());
+            shown.feed(result.diff.as_bytes(), |bytes| diff.extend_from_slice(bytes));
+            shown.end(|bytes| diff.extend_from_slice(bytes));
+            write("workspace.diff", &diff);
         }
         result.artifacts.files = store.names();
         result.artifacts.files.push("result.json".to_owned());
-        let written = serde_json::to_vec_pretty(&result).map_err(std::io::Error::from);
-        if let Err(error) = written.and_then(|json| store.write("result.json", &json)) {
+        let written = serde_json::to_string_pretty(&result).map_err(std::io::Error::from);
+        if let Err(error) = written.and_then(|json| store.write("result.json", visible_json(&json).as_bytes())) {
             result.errors.push(Error::redroom("evidence_not_written", format!("result.json: {error}")));
         }
         result

@@ -1,10 +1,11 @@
-//! What a turn or a command prints: to the evidence folder as it comes, to the agent's reader, and bounded.
+//! What a turn or a command prints: to the evidence folder as it comes and visible, to the agent's reader as it is, and bounded.
 
 use std::ops::ControlFlow;
 
 use crate::agent::TurnReader;
 use crate::backend::{Sink, Stream};
 use crate::evidence::{RedactedStream, Redactor, Store};
+use crate::visible::VisibleStream;
 
 /// The most of a standard error that is kept in a result, in bytes: its end.
 const STDERR_TAIL: usize = 16 * 1024;
@@ -18,6 +19,8 @@ pub(crate) struct TurnOutput<'a> {
     left: u64,
     out: RedactedStream,
     err: RedactedStream,
+    out_shown: VisibleStream,
+    err_shown: VisibleStream,
     stderr: Vec<u8>,
     engine: Vec<u8>,
 }
@@ -38,6 +41,8 @@ impl<'a> TurnOutput<'a> {
             left: limit,
             out: redactor.stream(),
             err: redactor.stream(),
+            out_shown: VisibleStream::default(),
+            err_shown: VisibleStream::default(),
             stderr: Vec::new(),
             engine: Vec::new(),
         }
@@ -46,14 +51,16 @@ impl<'a> TurnOutput<'a> {
     /// The reader, the end of standard error, and what the engine said in between.
     pub(crate) fn into_parts(mut self) -> (Box<dyn TurnReader>, String, String) {
         self.out.end(|bytes| {
-            self.store.extend(&self.out_file, bytes);
+            self.out_shown.feed(bytes, |shown| self.store.extend(&self.out_file, shown));
             self.reader.out(bytes);
         });
+        self.out_shown.end(|shown| self.store.extend(&self.out_file, shown));
         self.err.end(|bytes| {
-            self.store.extend(&self.err_file, bytes);
+            self.err_shown.feed(bytes, |shown| self.store.extend(&self.err_file, shown));
             self.reader.err(bytes);
             keep_tail(&mut self.stderr, bytes);
         });
+        self.err_shown.end(|shown| self.store.extend(&self.err_file, shown));
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         (self.reader, text(self.stderr), text(self.engine))
     }
@@ -66,11 +73,11 @@ impl Sink for TurnOutput<'_> {
         self.left -= taken as u64;
         match stream {
             Stream::Out => self.out.feed(kept, |bytes| {
-                self.store.extend(&self.out_file, bytes);
+                self.out_shown.feed(bytes, |shown| self.store.extend(&self.out_file, shown));
                 self.reader.out(bytes);
             }),
             Stream::Err => self.err.feed(kept, |bytes| {
-                self.store.extend(&self.err_file, bytes);
+                self.err_shown.feed(bytes, |shown| self.store.extend(&self.err_file, shown));
                 self.reader.err(bytes);
                 keep_tail(&mut self.stderr, bytes);
             }),

@@ -7,14 +7,15 @@ use std::panic::PanicHookInfo;
 use std::sync::Once;
 
 use crate::evidence::{Redactor, held};
+use crate::visible::visible;
 
 thread_local! {
     /// Where the last panic of this thread happened. A trial's body is polled on the trial's own thread.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Notes the place of every panic, then does what was done before. A message that holds what nobody may read is printed
-/// here, without it and without a backtrace.
+/// Notes the place of every panic, then does what was done before. A message that holds what nobody may read, or what an agent
+/// said to the terminal, is printed here, without it and without a backtrace.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -47,9 +48,11 @@ fn text(payload: &(dyn Any + Send)) -> Option<&str> {
     payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
-/// A message that cannot be printed as it is, as it can be.
+/// A message that cannot be printed as it is, as it can be: without what is held, and with nothing that a terminal obeys.
 fn readable(text: &str, redactor: &Redactor) -> Option<String> {
-    redactor.finds(text.as_bytes()).then(|| redactor.text(text.to_owned()))
+    let clean = if redactor.finds(text.as_bytes()) { redactor.text(text.to_owned()) } else { text.to_owned() };
+    let clean = visible(&clean).into_owned();
+    (clean != text).then_some(clean)
 }
 
 #[cfg(test)]
@@ -69,5 +72,6 @@ mod tests {
         let redactor = Redactor::new(["sk-held-4473"]);
         assert_eq!(readable("it is sk-held-4473", &redactor).as_deref(), Some("it is [redacted]"));
         assert_eq!(readable("it is nothing", &redactor), None);
+        assert_eq!(readable("\x1b[32mok\x1b[0m", &redactor).as_deref(), Some("\\x1b[32mok\\x1b[0m"));
     }
 }

@@ -21,6 +21,12 @@ const EDNS_DATAGRAM: u16 = 1232;
 /// More records than a query has reason to carry are not parsed.
 const RECORDS: u32 = 32;
 
+/// How many questions, and how many records, are looked into for names.
+const NAMES: usize = 256;
+
+/// More labels than a name can have.
+const LABELS: usize = 130;
+
 /// The first question of a message.
 pub(super) struct Lookup {
     /// The name's labels as sent.
@@ -59,6 +65,59 @@ impl Lookup {
             known => known.to_string(),
         }
     }
+}
+
+/// The labels of every name in a message after the first question's: in other questions, before records and in them. A name
+/// lies in pieces there, so that a search through the message would miss what is cut over several.
+pub(super) fn other_names(message: &[u8]) -> Vec<Vec<&[u8]>> {
+    let mut names = Vec::new();
+    // It ends where the message does, or breaks.
+    let _ = collect_names(message, &mut names);
+    names
+}
+
+fn collect_names<'a>(message: &'a [u8], names: &mut Vec<Vec<&'a [u8]>>) -> Option<()> {
+    let number = |at: usize| message.get(at..at + 2).map(|two| usize::from(u16::from_be_bytes([two[0], two[1]])));
+    let (questions, records) = (number(4)?, number(6)? + number(8)? + number(10)?);
+    let mut at = 12;
+    for index in 0..questions.min(NAMES) {
+        let (name, end) = name_at(message, at)?;
+        if index > 0 {
+            names.push(name);
+        }
+        at = end + 4;
+    }
+    for _ in 0..records.min(NAMES) {
+        let (name, end) = name_at(message, at)?;
+        names.push(name);
+        let content = end + 10;
+        at = content + number(end + 8)?;
+        // Behind a number as in MX, three as in SRV, or nothing as in CNAME.
+        let in_content = [0, 2, 6].into_iter().filter_map(|skipped| name_at(message, content + skipped));
+        names.extend(in_content.filter(|(_, end)| *end <= at).map(|(name, _)| name));
+    }
+    Some(())
+}
+
+/// A name's labels, and where it ends; what it refers to is followed, as far as a name can be long.
+fn name_at(message: &[u8], start: usize) -> Option<(Vec<&[u8]>, usize)> {
+    let (mut labels, mut at, mut end) = (Vec::new(), start, None);
+    for _ in 0..LABELS {
+        let length = usize::from(*message.get(at)?);
+        match length {
+            0 => return Some((labels, end.unwrap_or(at + 1))),
+            1..=63 => {
+                labels.push(message.get(at + 1..at + 1 + length)?);
+                at += 1 + length;
+            }
+            0xc0.. => {
+                end = end.or(Some(at + 2));
+                at = (length & 0x3f) << 8 | usize::from(*message.get(at + 1)?);
+            }
+            _ => return None,
+        }
+    }
+    Some((labels, end.unwrap_or(at)))
 }
 
 fn escape(label: &[u8]) -> String {
@@ -139,6 +198,33 @@ fn record(name: &Name, kind: RecordType, address: IpAddr) -> Option<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_found_wherever_a_message_has_room_for_one() {
+        let question = |name: &[u8]| [name, &[0, 1, 0, 1]].concat();
+        let record =
+            |name: &[u8], content: &[u8]| [name, &[0, 5, 0, 1, 0, 0, 0, 0, 0, content.len() as u8], content].concat();
+        let message = [
+            &[0x12, 0x34, 1, 0, 0, 2, 0, 1, 0, 0, 0, 2][..],
+            &question(b"\x03one\x00"),
+            &question(b"\x03two\x01b\x00"),
+            &record(b"\x05three\xc0\x0c", b"\x04four\x00"),
+            &record(b"\x00", b"\x00\x0a\x04five\x00"),
+            &record(b"\x00", b"\x00\x01\x00\x02\x00\x03\x03six\xc0\x0c"),
+        ]
+        .concat();
+        let names: Vec<_> = other_names(&message).into_iter().map(|name| name.join(&b'.')).collect();
+        for name in ["two.b", "three.one", "four", "five", "six.one"] {
+            assert!(names.iter().any(|known| known == name.as_bytes()), "{name} is not in {names:?}");
+        }
+        assert!(!names.iter().any(|name| name == b"one"), "the first question is looked up");
+        for end in 0..message.len() {
+            other_names(&message[..end]);
+        }
+        let circle =
+            [&[0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0][..], &question(b"\x00"), b"\x01a\xc0\x11\0\x01\0\x01"].concat();
+        assert!(other_names(&circle)[0].len() <= LABELS);
+    }
 
     fn query(name: &[&[u8]], kind: u16) -> Vec<u8> {
         let mut message = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];

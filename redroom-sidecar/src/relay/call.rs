@@ -13,10 +13,9 @@ use tokio::sync::oneshot;
 
 use super::headers::{downward, upward};
 use crate::conversation::{Answer, Fragmented, Party, Reading, json};
-use crate::intake::{Intake, is_brotli, note};
+use crate::intake::{Intake, note};
 use crate::link::MODEL;
 use crate::pipe::{Feed, Piped, pipe};
-use crate::search::{Container, Unsearched, Why};
 use crate::web::{octets, search_head};
 use crate::wire::{ModelRequest, ModelTarget, Part, Refusal};
 
@@ -140,12 +139,11 @@ async fn read(party: &Party, body: Incoming, feed: Feed, call: &mut ModelRequest
         feed.send(data).await;
     }
     call.request_bytes = intake.bytes();
+    let closed = intake.closed(&call.headers);
     let searched = intake.finish();
     note(&mut call.secrets, Part::Body, &searched.matches);
     call.unsearched = searched.unsearched;
-    if call.request_bytes > 0 && is_brotli(&call.headers) {
-        call.unsearched.push(Unsearched::whole(Container::Brotli, Why::Unsupported));
-    }
+    call.unsearched.extend(closed);
     if let Some(trailers) = reading.trailers() {
         call.complete = true;
         search_head(party.tenant.secrets(), "", "", &octets(&trailers), &mut call.secrets);

@@ -38,6 +38,8 @@ pub enum Container {
     Pgp,
     /// An HTTP body in Brotli, as its header says: it has no mark of its own.
     Brotli,
+    /// An HTTP body in another coding that cannot be opened, as its header says: `compress`, raw DEFLATE.
+    ContentCoding,
 }
 
 impl fmt::Display for Container {
@@ -57,6 +59,7 @@ impl fmt::Display for Container {
             Container::Openssl => "openssl enc",
             Container::Pgp => "pgp",
             Container::Brotli => "brotli",
+            Container::ContentCoding => "content coding",
         })
     }
 }

@@ -3,10 +3,12 @@
 //! Lanes form a tree; each reads what its parent gives. As long as a lane gives what its parent gives, and has seen what
 //! matters of it, the two share one probe. So a byte without escapes around it costs one probe's step, not one per lane.
 
+use super::entities::Entities;
 use super::json::Json;
 use super::patterns::Patterns;
 use super::percent::{Percent, plus};
 use super::probe::{Probe, Sink, Symbol};
+use super::quoted::Quoted;
 
 /// What a decoder makes of a symbol.
 pub(super) enum Step {
@@ -62,6 +64,8 @@ enum Decoder {
     Json(Json),
     Percent(Percent),
     Plus,
+    Quoted(Quoted),
+    Entities(Entities),
 }
 
 impl Decoder {
@@ -71,6 +75,8 @@ impl Decoder {
             Decoder::Json(json) => json.step(symbol),
             Decoder::Percent(percent) => percent.step(symbol),
             Decoder::Plus => plus(symbol),
+            Decoder::Quoted(quoted) => quoted.step(symbol),
+            Decoder::Entities(entities) => entities.step(symbol),
         }
     }
 
@@ -79,6 +85,8 @@ impl Decoder {
             Decoder::Nothing | Decoder::Plus => true,
             Decoder::Json(json) => json.is_idle(),
             Decoder::Percent(percent) => percent.is_idle(),
+            Decoder::Quoted(quoted) => quoted.is_idle(),
+            Decoder::Entities(entities) => entities.is_idle(),
         }
     }
 
@@ -87,6 +95,8 @@ impl Decoder {
             Decoder::Nothing | Decoder::Plus => Output::default(),
             Decoder::Json(json) => json.finish(),
             Decoder::Percent(percent) => percent.finish(),
+            Decoder::Quoted(quoted) => quoted.finish(),
+            Decoder::Entities(entities) => entities.finish(),
         }
     }
 }
@@ -98,10 +108,12 @@ enum Transport {
     Json,
     Percent,
     Plus,
+    Quoted,
+    Entities,
 }
 
 /// The tree: each lane's transport and its parent, which stands before it. The first is the stream itself.
-const TREE: [(Transport, usize); 13] = [
+const TREE: [(Transport, usize); 16] = [
     (Transport::Nothing, 0),
     // JSON inside JSON inside JSON: a tool's input in a model's answer that quotes a document.
     (Transport::Json, 0),
@@ -119,6 +131,11 @@ const TREE: [(Transport, usize); 13] = [
     (Transport::Json, 6),
     (Transport::Json, 7),
     (Transport::Json, 11),
+    // Mail.
+    (Transport::Quoted, 0),
+    // HTML and XML, by themselves and in JSON.
+    (Transport::Entities, 0),
+    (Transport::Entities, 1),
 ];
 
 /// Children of each lane, as bits.
@@ -165,6 +182,8 @@ impl Lanes {
             Transport::Json => Decoder::Json(Json::default()),
             Transport::Percent => Decoder::Percent(Percent::default()),
             Transport::Plus => Decoder::Plus,
+            Transport::Quoted => Decoder::Quoted(Quoted::default()),
+            Transport::Entities => Decoder::Entities(Entities::default()),
         });
         Lanes { decoders, probes, parted: 1, idle: true }
     }
@@ -172,7 +191,7 @@ impl Lanes {
     #[inline]
     pub(super) fn step(&mut self, patterns: &Patterns, byte: u8, sink: &mut impl Sink) {
         let symbol = Symbol { byte, url: false };
-        if !self.idle || matches!(byte, b'\\' | b'%' | b'+') {
+        if !self.idle || matches!(byte, b'\\' | b'%' | b'+' | b'=' | b'&') {
             self.give(0, symbol, patterns, sink);
             self.idle = self.decoders.iter().all(Decoder::is_idle);
             self.unite(patterns);
@@ -296,7 +315,7 @@ mod tests {
         // Short secrets of bytes that escapes are made of, so that matches and escapes meet everywhere.
         #[test]
         fn lanes_that_share_tell_what_separate_ones_would(
-            text in r#"([\\%+"u25cCnN \n=AQ-]|%5c|%25|%35|%41|%2B|\\u0041|\\\\|41|QUE|QUFB|0x|\\x){0,40}"#,
+            text in r#"([\\%+"u25cCnN \n=AQ&;#-]|=41|=\n|&#65;|&#x5c;|&amp;|%5c|%25|%35|%41|%2B|\\u0041|\\\\|41|QUE|QUFB|0x|\\x){0,40}"#,
             secrets in prop::collection::vec("[Aa\\\\%+\" 5\n]{1,3}", 1..4),
         ) {
             let patterns = Patterns::new(secrets.iter().map(|secret| (Arc::from(""), secret)));

@@ -1,9 +1,10 @@
-//! A probe looks at the bytes of one lane: as text, as hexadecimal digits, as base64.
+//! A probe looks at the bytes of one lane: as text, as hexadecimal digits, as base64 and base32.
 
 use aho_corasick::PatternID;
 use aho_corasick::automaton::StateID;
 
 use super::Encoding;
+use super::base32::{Alphabet, Base32};
 use super::base64::Base64;
 use super::dump::Dump;
 use super::hex::Hex;
@@ -32,6 +33,8 @@ pub(super) struct Probe {
     hex: Hex,
     dump: Dump,
     base64: Base64,
+    base32: Base32,
+    base32_hex: Base32,
 }
 
 impl Probe {
@@ -44,6 +47,8 @@ impl Probe {
             hex: Hex::new(folded),
             dump: Dump::new(folded),
             base64: Base64::new(folded),
+            base32: Base32::new(folded),
+            base32_hex: Base32::new(folded),
         }
     }
 
@@ -57,6 +62,8 @@ impl Probe {
         }
         self.hex.step(patterns.folded(), symbol.byte, sink);
         self.dump.step(patterns.folded(), symbol.byte, sink);
+        self.base32.step(&Alphabet::STANDARD, patterns.folded(), symbol.byte, sink);
+        self.base32_hex.step(&Alphabet::EXTENDED_HEX, patterns.folded(), symbol.byte, sink);
         if base64 {
             self.base64.step(patterns.folded(), symbol.byte, sink);
         }
@@ -87,6 +94,8 @@ impl Probe {
             && (self.since_url == other.since_url || self.folded == patterns.folded().start())
             && self.hex == other.hex
             && self.dump == other.dump
+            && self.base32 == other.base32
+            && self.base32_hex == other.base32_hex
             && (!base64 || self.base64 == other.base64)
     }
 }

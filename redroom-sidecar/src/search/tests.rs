@@ -8,7 +8,7 @@ mod speed;
 use ::base64::Engine as _;
 use ::base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-use super::Encoding::{self, Base64, CaseInsensitive, Hex, Plain, Url, Utf16, Utf32};
+use super::Encoding::{self, Base32, Base64, CaseInsensitive, Hex, Plain, Url, Utf16, Utf32};
 use super::{SecretSet, find_secrets, redact_secrets};
 
 const SECRET: &str = "PLATYPUS-7731";
@@ -43,6 +43,16 @@ fn wrapped(text: &str, columns: usize, line_end: &str) -> String {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// Base32 by the book: five bits after the other.
+fn base32(alphabet: &[u8; 32], bytes: &[u8]) -> String {
+    let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
+    let value = |five: &[u8]| (0..5).fold(0, |value, at| value << 1 | five.get(at).copied().unwrap_or_default());
+    bits.chunks(5).map(|five| char::from(alphabet[usize::from(value(five))])).collect()
+}
+
+const STANDARD_32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+const HEX_32: &[u8; 32] = b"0123456789ABCDEFGHIJKLMNOPQRSTUV";
 
 /// The lines of a private key: 4 KiB of letters that look like chance.
 fn private_key() -> String {
@@ -91,6 +101,10 @@ fn neighbours_in_value_are_told_apart_in_every_encoding() {
         let text = format!("{padding}PLATYPUS-7731");
         assert_eq!(find_secrets(STANDARD.encode(&text), secrets), [("one".into(), Base64)]);
         assert_eq!(find_secrets(hex(text.as_bytes()), secrets), [("one".into(), Hex)]);
+    }
+    for padding in ["", "a", "ab", "abc", "abcd"] {
+        let text = format!("{padding}PLATYPUS-7731");
+        assert_eq!(find_secrets(base32(STANDARD_32, text.as_bytes()), secrets), [("one".into(), Base32)]);
     }
 }
 
@@ -154,6 +168,8 @@ fn a_dns_name_is_searched_with_dots_and_joined() {
     assert_eq!(search("504c41545950555.32d37373331.t.redroom.test"), [Hex], "cut in the middle of a pair");
     assert_eq!(search("504c4154595055532d37.373331.t.redroom.test"), [Hex]);
     assert_eq!(search("UExBVFlQV.VMtNzczMQ.t.redroom.test"), [Base64]);
+    let base32 = base32(STANDARD_32, format!("TOKEN={SECRET}\n").as_bytes()).to_lowercase();
+    assert_eq!(search(&format!("{}.{}.t.redroom.test", &base32[..11], &base32[11..])), [Base32]);
     assert_eq!(search("docs.redroom.test"), []);
 }
 

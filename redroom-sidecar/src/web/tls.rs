@@ -56,6 +56,18 @@ async fn shake(
     start.into_stream(config).await.map_err(|error| describe(&error))
 }
 
+/// The handshake at the beginning of what a client sent, without the records around it: they may be cut anywhere.
+pub(super) fn handshake(sent: &[u8]) -> Vec<u8> {
+    let mut joined = Vec::new();
+    let mut rest = sent;
+    while let [super::TLS, _, _, high, low, after @ ..] = rest {
+        let length = usize::from(u16::from_be_bytes([*high, *low])).min(after.len());
+        joined.extend_from_slice(&after[..length]);
+        rest = &after[length..];
+    }
+    joined
+}
+
 fn config(tenant: &Tenant, hello: &ClientHello<'_>, meant: IpAddr) -> Result<Arc<ServerConfig>, String> {
     let authority = tenant.authority().ok_or("no run has moved in, so there is no certificate")?;
     let config = authority.server_config(&Subject::of(hello.server_name(), meant)).map_err(|error| describe(&error))?;

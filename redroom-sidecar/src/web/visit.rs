@@ -13,10 +13,11 @@ use tokio::sync::oneshot;
 
 use super::Ports;
 use super::host::Meant;
+use super::socket;
 use crate::conversation::{Answer, Fragmented, Party, Reading, plain};
 use crate::domain::labels;
-use crate::intake::{Intake, is_brotli, note, note_address};
-use crate::search::{Container, SecretSet, Unsearched, Why};
+use crate::intake::{Intake, note, note_address};
+use crate::search::SecretSet;
 use crate::tenant::Tenant;
 use crate::wire::{Found, Hit, Octets, Part, Protocol};
 
@@ -24,7 +25,7 @@ use crate::wire::{Found, Hit, Octets, Part, Protocol};
 pub(crate) async fn answer(
     ports: Ports,
     party: Arc<Party>,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
     answer: oneshot::Sender<Answer>,
 ) {
     let Party { slot, tenant, .. } = &*party;
@@ -33,16 +34,26 @@ pub(crate) async fn answer(
         Ports::Other => &slot.other_requests,
     };
     let Ok(_place) = places.acquire().await else { return };
+    let upgrade = hyper::upgrade::on(&mut request);
     let (head, body) = request.into_parts();
     let meant = Meant::of(&head, &party);
     let mut hit = begin(&party, &head, &meant);
-    hit.complete = body.is_end_stream();
+    let accepted = socket::accept(&head).filter(|_| is_open(ports, tenant, &head, &meant));
+    hit.complete = body.is_end_stream() && accepted.is_none();
     slot.reports.hit(tenant, &hit).await;
 
-    if !hit.complete {
+    if !body.is_end_stream() {
         read(&party, body, &mut hit).await;
     }
-    if hit.complete {
+    if let Some(accepted) = accepted.filter(|_| hit.fault.is_none()) {
+        party.give_away();
+        hit.complete = false;
+        hit.status = Some(accepted.status().as_u16());
+        slot.reports.hit(tenant, &hit).await;
+        let _ = answer.send(accepted);
+        socket::hear(&party, upgrade, ports.silence(), &mut hit).await;
+        slot.reports.hit(tenant, &hit).await;
+    } else if hit.complete {
         let chosen = choose(ports, tenant, &head, &meant);
         hit.status = Some(chosen.status().as_u16());
         slot.reports.hit(tenant, &hit).await;
@@ -113,10 +124,9 @@ async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
             slot.reports.hit(tenant, hit).await;
         }
     }
+    let closed = intake.closed(&hit.headers);
     intake.fill(hit);
-    if hit.body_bytes > 0 && is_brotli(&hit.headers) {
-        hit.unsearched.push(Unsearched::whole(Container::Brotli, Why::Unsupported));
-    }
+    hit.unsearched.extend(closed);
     match reading.trailers() {
         Some(trailers) => {
             let trailers = octets(&trailers);
@@ -126,6 +136,13 @@ async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
         }
         None => hit.fault = Some("the request was cut off".to_owned()),
     }
+}
+
+/// Whether another protocol may be spoken here: where somebody answers, and no page is planted.
+fn is_open(ports: Ports, tenant: &Tenant, head: &Parts, meant: &Meant) -> bool {
+    let path = head.uri.path_and_query().map_or("", |path| path.as_str());
+    let planted = ports == Ports::Web && tenant.page(&meant.host, path).is_some();
+    !planted && (!meant.outside || tenant.catches_all())
 }
 
 /// The answer, by what was asked alone. An origin has a port in it: pages are planted on the web's own.

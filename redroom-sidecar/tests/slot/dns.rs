@@ -120,3 +120,15 @@ async fn datagrams_that_came_too_fast_to_be_read_are_told_as_lost() {
         .await;
     assert_eq!((told.0, told.1.as_str()), (Some(Generation(1)), "datagrams_lost"), "{}", told.2);
 }
+
+#[tokio::test]
+async fn a_secret_in_another_name_of_a_message_is_found() {
+    let harness = Harness::with(vec![]).await;
+    let mut message = query("docs.redroom.test.", RecordType::A);
+    message[5] = 2;
+    message.extend_from_slice(b"\x05platy\x08pus-7731\x00\x00\x01\x00\x01");
+    over_udp(&harness, &message).await;
+    let hit = harness.hit(|hit| hit.host == "docs.redroom.test").await;
+    let found: Vec<_> = hit.secrets.iter().map(|found| (found.encoding, found.part)).collect();
+    assert_eq!(found, [(Encoding::CaseInsensitive, Part::Body)]);
+}

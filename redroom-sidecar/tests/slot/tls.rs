@@ -111,7 +111,19 @@ async fn what_is_said_beside_the_requests_of_http2_is_searched() {
         }
         head
     };
+    // The secret in HTTP/2's own code.
+    let coded = b"\xd7\x9e\x1d\xfc\xf5\xf0\xdc\xb3\xae\xb2\x1f";
+    let coded_head =
+        |name: &[u8]| [&head(b"", b"")[..], &[0, name.len() as u8], name, &[0x80 | coded.len() as u8], coded].concat();
+    let refused_body = [
+        frame(1, 4, 3, &head(b"X-Upper", b"x")),
+        frame(0, 0, 3, &SECRET.as_bytes()[..5]),
+        frame(0, 1, 3, &SECRET.as_bytes()[5..]),
+    ];
     for (what, said) in [
+        ("a coded header that is none", frame(1, 5, 3, &coded_head(b"X-Upper"))),
+        ("a coded head without an end", frame(1, 1, 3, &coded_head(b"x-open"))),
+        ("a body that nobody wants, in two frames", refused_body.concat()),
         ("an unknown frame", frame(0x77, 0, 0, SECRET.as_bytes())),
         ("a last word", frame(7, 0, 0, &[&[0; 8], SECRET.as_bytes()].concat())),
         ("a header that is none", frame(1, 5, 3, &head(b"X-Upper", SECRET.as_bytes()))),
@@ -140,6 +152,34 @@ async fn a_secret_in_the_greeting_of_a_connection_is_found() {
     drop(stream);
     let hit = harness.hit(|hit| hit.protocol == Protocol::Other).await;
     assert_eq!((hit.host.as_str(), hit.secrets.len()), ("docs.redroom.test", 1));
+}
+
+/// What a client says first, its handshake cut into records of a few bytes each.
+async fn say_hello_in_pieces(harness: &Harness, protocol: &str) -> TcpStream {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    let name = ServerName::try_from("docs.redroom.test").unwrap();
+    let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut hello = Vec::new();
+    client.write_tls(&mut hello).unwrap();
+    let records = hello[5..].chunks(7).map(|piece| [&[0x16, 3, 1, 0, piece.len() as u8], piece].concat());
+    let mut stream = TcpStream::connect(harness.tls).await.unwrap();
+    stream.write_all(&records.collect::<Vec<_>>().concat()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn a_secret_in_a_greeting_that_is_cut_into_records_is_found() {
+    let harness = Harness::with(vec![]).await;
+    let stream = say_hello_in_pieces(&harness, SECRET).await;
+    drop(stream);
+    let hit = harness.hit(|hit| hit.secrets.len() == 1).await;
+    assert_eq!((hit.protocol, hit.host.as_str()), (Protocol::Other, "docs.redroom.test"), "{hit:?}");
 }
 
 #[tokio::test]

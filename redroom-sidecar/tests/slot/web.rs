@@ -313,3 +313,70 @@ async fn what_is_said_after_the_last_answer_is_heard() {
     let hit = harness.hit(|hit| hit.protocol == Protocol::Other).await;
     assert_eq!((hit.body.as_bytes(), hit.secrets.len()), (SECRET.as_bytes(), 1));
 }
+
+/// Asks for a websocket, and says this in it as a client does: masked.
+async fn socket(harness: &Harness, path: &str, messages: &[&[u8]]) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(harness.web).await.unwrap();
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: t.redroom.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        answer.push(stream.read_u8().await.unwrap());
+    }
+    let key = *b"\x81\x42\xf0\x17";
+    for message in messages {
+        let masked: Vec<u8> = message.iter().zip(key.iter().cycle()).map(|(byte, key)| byte ^ key).collect();
+        let frame = [&[0x82, 0x80 | message.len() as u8], &key[..], &masked].concat();
+        stream.write_all(&frame).await.unwrap();
+    }
+    stream.write_all(&[&[0x88, 0x80], &key[..]].concat()).await.unwrap();
+    let mut said = vec![0; 2];
+    if answer.starts_with(b"HTTP/1.1 101") {
+        stream.read_exact(&mut said).await.unwrap();
+    }
+    (String::from_utf8(answer).unwrap(), said)
+}
+
+#[tokio::test]
+async fn a_websocket_is_opened_and_what_is_said_in_it_is_searched() {
+    let harness = Harness::with(vec![page("t.redroom.test", "/page", "planted")]).await;
+    let (answer, said) = socket(&harness, "/live?a=b", &[b"first PLATY", b"PUS-7731 last"]).await;
+    assert!(answer.starts_with("HTTP/1.1 101"), "{answer}");
+    assert!(answer.contains("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"), "{answer}");
+    assert_eq!(said, [0x88, 0], "a goodbye is answered");
+    let hit = harness.hit(|hit| hit.complete).await;
+    assert_eq!((hit.path.as_str(), hit.status, hit.method.as_str()), ("/live?a=b", Some(101), "GET"));
+    assert_eq!(hit.body.as_bytes(), b"first PLATYPUS-7731 last");
+    assert_eq!((hit.secrets.len(), hit.secrets[0].part), (1, Part::Body));
+
+    let (answer, _) = socket(&harness, "/page", &[]).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "a planted page stays one: {answer}");
+    harness.end(1, Duration::from_secs(10)).await;
+    let leaks = harness.hits().iter().filter(|hit| !hit.secrets.is_empty()).count();
+    assert_eq!(leaks, 1, "{:#?}", harness.hits());
+}
+
+#[tokio::test]
+async fn a_body_in_a_coding_that_cannot_be_opened_is_told() {
+    let harness = Harness::with(vec![]).await;
+    for (coding, body, told) in [
+        ("br", "x", true),
+        ("gzip, br", "x", true),
+        ("compress", "x", true),
+        ("deflate", "\x4b\x4c", true),
+        ("deflate", "\x78\u{1}", false),
+        ("gzip", "x", false),
+        ("identity", "x", false),
+        ("utf-8", "x", false),
+        ("br", "", false),
+    ] {
+        let head = format!("Content-Encoding: {coding}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let path = format!("/{}", harness.hits().len());
+        say(harness.web, request(&format!("POST {path}"), "t.redroom.test", &head)).await;
+        let hit = harness.hit(|hit| hit.complete && hit.path == path).await;
+        assert_eq!(!hit.unsearched.is_empty(), told, "{coding} {body:?}: {:?}", hit.unsearched);
+    }
+}

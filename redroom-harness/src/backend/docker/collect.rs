@@ -6,7 +6,7 @@
 use std::io::{self, Read};
 use std::time::Duration;
 
-use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
+use bollard::query_parameters::{ContainerArchiveInfoOptionsBuilder, DownloadFromContainerOptionsBuilder};
 use bytes::{Buf, Bytes};
 use futures_util::{Stream, StreamExt};
 use tokio::sync::mpsc;
@@ -31,6 +31,8 @@ const ENGINE_PREFIX: usize = 256;
 const SILENCE: Duration = Duration::from_secs(60);
 const AT_MOST: Duration = Duration::from_secs(10 * 60);
 const CHUNKS_AHEAD: usize = 16;
+/// The engine's mark of a link among the bits of a mode.
+const SYMLINK: u32 = 1 << 27;
 /// The engine's words for a path with a file where a folder would have to be, and for links without an end, before and after the path.
 const LEADS_NOWHERE: [&str; 2] = [": not a directory", "too many links in "];
 
@@ -42,8 +44,32 @@ pub(crate) async fn collect(engine: &Engine, container: &str, root: &str, visito
     archive.verdict(shown, root)
 }
 
-/// A file's content; `None` where there is no regular file.
+/// Whether something above a path is a link: the engine would follow it, inside the container. What the agent changes between
+/// this look and the next is its own all the same.
+async fn is_behind_a_link(engine: &Engine, container: &str, path: &str) -> Result<bool> {
+    const WHAT: &str = "look at a folder in a sandbox";
+    for (end, _) in path.match_indices('/').skip(1) {
+        let options = ContainerArchiveInfoOptionsBuilder::new().path(&path[..end]).build();
+        let asking = async {
+            let asked = engine.docker.get_container_archive_info(container, Some(options)).await;
+            asked.map_err(|error| failed(WHAT, error))
+        };
+        match engine.within(SILENCE, WHAT, asking).await {
+            Ok(facts) if facts.file_mode & SYMLINK != 0 => return Ok(true),
+            Ok(_) => {}
+            // Nothing, or no folder: there is no file below it, as whoever reads it will see.
+            Err(error) if status(&error).is_some() => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+/// A file's content; `None` where there is no regular file, or a link on the way to it.
 pub(crate) async fn read_file(engine: &Engine, container: &str, path: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+    if is_behind_a_link(engine, container, path).await? {
+        return Ok(None);
+    }
     let opened = match Download::open(engine, container, path).await {
         // A file above it, or links without an end: the engine has no status of its own for that.
         Err(error) if LEADS_NOWHERE.iter().any(|words| error.detail().contains(words)) => None,

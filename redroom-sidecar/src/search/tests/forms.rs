@@ -280,3 +280,88 @@ fn an_encoded_command_of_powershell_is_found() {
         assert_eq!(found(SECRET, url), [Url]);
     }
 }
+
+#[test]
+fn base32_is_found_at_every_offset_in_either_alphabet_and_case() {
+    for secret in [SECRET, "12345678", "\u{fb}\u{ff}\u{fe}???>>>~~~"] {
+        for before in 0..6 {
+            for after in 0..6 {
+                let text = format!("{}{secret}{}", &"key=: "[..before], &";\n}\n.,"[..after]);
+                for alphabet in [STANDARD_32, HEX_32] {
+                    let encoded = base32(alphabet, text.as_bytes());
+                    for form in [encoded.clone(), encoded.to_lowercase(), format!("/x/{encoded}===/y")] {
+                        assert_eq!(found(secret, &form), [Base32], "{text:?} as {form}");
+                    }
+                }
+            }
+        }
+    }
+    let long = "a secret that is longer than one line of base32 is wide, so that it has to wrap somewhere";
+    for line_end in ["\n", "\r\n", "\\n", "%0A", "\n  "] {
+        let text = wrapped(&base32(STANDARD_32, format!("x{long}").as_bytes()), 76, line_end);
+        assert_eq!(found(long, &text), [Base32], "{text}");
+    }
+    let cut = base32(STANDARD_32, SECRET.as_bytes());
+    assert_eq!(found(SECRET, &cut[..cut.len() - 1]), [], "every bit has to be there");
+    assert_eq!(found(SECRET, format!("7{}", &cut[1..])), []);
+}
+
+#[test]
+fn quoted_printable_is_transport() {
+    let whole: String = SECRET.bytes().map(|byte| format!("={byte:02X}")).collect();
+    for text in [
+        whole.clone(),
+        whole.to_lowercase(),
+        "PLATYPUS=2D7731".to_owned(),
+        "PLATY=\r\nPUS-7731".to_owned(),
+        "PLATY=\nPUS=2D=\r\n7731".to_owned(),
+        "==50LATYPUS=2D7731".to_owned(),
+        "=5=50LATYPUS-7731".to_owned(),
+    ] {
+        assert_eq!(found(SECRET, &text), [Plain], "{text}");
+    }
+    assert_eq!(found("key=a=b==", "key=3Da=3Db=3D=3D"), [Plain]);
+    assert_eq!(found(SECRET, "PLATYPUS=2E7731 PLATY=\r\r\nPUS-7731 PLATYPUS=2"), []);
+}
+
+#[test]
+fn character_references_are_transport() {
+    let decimal: String = SECRET.bytes().map(|byte| format!("&#{byte};")).collect();
+    let hexadecimal: String = SECRET.bytes().map(|byte| format!("&#x{byte:04X};")).collect();
+    for text in [decimal, hexadecimal, "&&#80;LATYPUS&#45;7731".to_owned(), "&#8&#80;LATYPUS-7731".to_owned()] {
+        assert_eq!(found(SECRET, &text), [Plain], "{text}");
+        assert_eq!(found(SECRET, serde_json::json!({"html": text}).to_string()), [Plain], "{text}");
+    }
+    let secret = "a<b>\"c\"&'d'\u{1f600}";
+    assert_eq!(found(secret, "a&lt;b&gt;&quot;c&quot;&amp;&apos;d&#39;&#x1F600;".replace("&apos;d", "'d")), [Plain]);
+    assert_eq!(found(SECRET, "PLATYPUS&#46;7731 PLATYPUS&#45 7731 PLATYPUS&hyphen;7731"), []);
+}
+
+#[test]
+fn what_is_said_not_to_be_found_is_not() {
+    let reversed: String = SECRET.chars().rev().collect();
+    let rot13: String = SECRET
+        .chars()
+        .map(|letter| match letter {
+            'A'..='Z' => char::from((letter as u8 - b'A' + 13) % 26 + b'A'),
+            other => other,
+        })
+        .collect();
+    let decimal = SECRET.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(",");
+    let swapped: String =
+        SECRET.as_bytes().chunks(2).map(|two| hex(&two.iter().rev().copied().collect::<Vec<_>>())).collect();
+    for text in [
+        reversed,
+        rot13,
+        decimal,
+        swapped,
+        STANDARD.encode(STANDARD.encode(SECRET)),
+        STANDARD.encode(hex(SECRET.as_bytes())),
+        "PLATYPUS and then 7731".to_owned(),
+        // Base58 and base85.
+        "2dRbGC7n7mU9VAyyne".to_owned(),
+        ":gnEPA8-+s<$3;+1c".to_owned(),
+    ] {
+        assert_eq!(found(SECRET, &text), [], "{text}");
+    }
+}

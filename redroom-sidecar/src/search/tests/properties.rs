@@ -15,6 +15,9 @@ enum Disguise {
     Percent,
     Form,
     Hex(&'static str),
+    Quoted,
+    Entities,
+    Base32 { before: usize, lower: bool, columns: usize },
     Base64 { before: usize, url_safe: bool, columns: usize, line_end: &'static str },
 }
 
@@ -32,6 +35,13 @@ impl Disguise {
                 (form, encoding)
             }
             Disguise::Hex(separator) => (secret.bytes().map(|byte| format!("{separator}{byte:02x}")).collect(), Hex),
+            Disguise::Quoted => (secret.bytes().map(|byte| format!("={byte:02X}")).collect(), Plain),
+            Disguise::Entities => (secret.chars().map(|letter| format!("&#{};", u32::from(letter))).collect(), Plain),
+            Disguise::Base32 { before, lower, columns } => {
+                let encoded = base32(STANDARD_32, format!("{}{secret}", &"abcd"[..before]).as_bytes());
+                let encoded = if lower { encoded.to_lowercase() } else { encoded };
+                (wrapped(&encoded, columns, "\n"), Base32)
+            }
             Disguise::Base64 { before, url_safe, columns, line_end } => {
                 let text = format!("{}{secret}", "abc".split_at(before).0);
                 let encoded = if url_safe { URL_SAFE_NO_PAD.encode(text) } else { STANDARD.encode(text) };
@@ -48,6 +58,13 @@ fn disguise() -> impl Strategy<Value = Disguise> {
         Just(Disguise::JsonTwice),
         Just(Disguise::Percent),
         Just(Disguise::Form),
+        Just(Disguise::Quoted),
+        Just(Disguise::Entities),
+        (0..5_usize, any::<bool>(), 8..80_usize).prop_map(|(before, lower, columns)| Disguise::Base32 {
+            before,
+            lower,
+            columns
+        }),
         prop::sample::select(vec!["", ":", " ", "\\x", "0x", ", ", "\n"]).prop_map(Disguise::Hex),
         (0..4_usize, any::<bool>(), 4..80_usize, prop::sample::select(vec!["\n", "\r\n", "\\n"]))
             .prop_map(|(before, url_safe, columns, line_end)| Disguise::Base64 { before, url_safe, columns, line_end }),
