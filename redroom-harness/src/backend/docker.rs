@@ -20,6 +20,7 @@ mod placement;
 mod prune;
 mod sandbox;
 mod slot;
+mod storage;
 mod sweep;
 mod untar;
 mod upload;
