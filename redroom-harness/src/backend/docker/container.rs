@@ -14,6 +14,9 @@ use tokio::runtime::Handle;
 use super::engine::{Engine, unless};
 use crate::error::{Error, Result};
 
+/// How often a container is asked to be frozen.
+const PAUSES: usize = 3;
+
 /// A container that this process has made.
 #[derive(Debug)]
 pub(crate) struct Container {
@@ -57,18 +60,29 @@ impl Container {
         Ok(inspected.map(|inspected| inspected.state.unwrap_or_default()))
     }
 
-    /// Stops its processes where they stand. A container that has ended stays so.
+    /// Stops its processes where they stand. A container that has ended stays so, and one that cannot be frozen is ended: its files
+    /// stay, and nothing in it changes them any more.
     pub(crate) async fn pause(&self) -> Result<()> {
-        let pausing = self.engine.docker.pause_container(&self.id);
-        match self.engine.call("freeze a sandbox", pausing).await {
-            Ok(()) => Ok(()),
+        const WHAT: &str = "freeze a sandbox";
+        let mut failed = match self.engine.call(WHAT, self.engine.docker.pause_container(&self.id)).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        for _ in 1..PAUSES {
             // Paused already, ended already, or ending while we asked: the state says it better than the status.
-            Err(error) => match self.state().await? {
-                Some(state) if state.running == Some(true) && state.paused != Some(true) => Err(error),
-                Some(_) => Ok(()),
-                None => Err(error),
-            },
+            match self.state().await? {
+                Some(state) if state.running == Some(true) && state.paused != Some(true) => {}
+                Some(_) => return Ok(()),
+                None => return Err(failed),
+            }
+            // The kernel does not get hold of every process at once where there are many, or the machine is busy.
+            match self.engine.call(WHAT, self.engine.docker.pause_container(&self.id)).await {
+                Ok(()) => return Ok(()),
+                Err(error) => failed = error,
+            }
         }
+        tracing::warn!(error = %failed, "a sandbox that cannot be frozen is ended");
+        self.kill().await
     }
 
     /// Kills its first process, and with it the rest. Its files stay.
