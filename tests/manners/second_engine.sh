@@ -8,7 +8,8 @@
 set -euo pipefail
 tree=$1 folder=$2
 name=$(basename "$folder")
-exec unshare --mount --net --propagation private bash -c '
+# Nothing of a session's environment: the folders that it names are not in the tree.
+exec env -i PATH="$PATH" unshare --mount --net --propagation private bash -c '
   set -e
   tree=$1 folder=$2 name=$3
   mkdir -p "$tree/run/$name" "$tree/var/lib/$name"
