@@ -347,6 +347,8 @@ pub enum Ended {
     OutputLimit,
     /// The sandbox died under it.
     SandboxDied,
+    /// The sandbox had taken more of the disk than it may, and was ended.
+    StorageLimit,
 }
 
 /// Whether a sandbox lives.

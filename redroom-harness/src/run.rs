@@ -108,7 +108,7 @@ impl Run {
     /// # Errors
     ///
     /// `turn_in_progress` while another turn runs, `run_finished` after [`finish`](Self::finish); `turn_timeout`,
-    /// `turn_output_too_large`, `turn_failed` and the agent's own failures, which are also in the result's `errors`.
+    /// `turn_output_too_large`, `storage_exceeded`, `lease_over`, `turn_failed` and the agent's own failures, which are also in the result's `errors`.
     pub async fn send(&self, message: impl AsRef<str>) -> Result<Turn> {
         self.0.0.turn(message.as_ref()).await.map_err(|error| self.0.journal.redactor().error(error))
     }
@@ -322,6 +322,7 @@ impl Live {
                 "exec_output_too_large",
                 format!("the command printed more than {TURN_OUTPUT} bytes and was killed"),
             ),
+            (Ended::StorageLimit, _) => failed(STORAGE_EXCEEDED, storage_exceeded("the command")),
             (Ended::SandboxDied | Ended::Itself, _) => {
                 failed("sandbox_died", "the sandbox ended under the command".to_owned())
             }
@@ -335,6 +336,14 @@ impl Live {
     fn finishing(&self) -> MutexGuard<'_, bool> {
         self.finishing.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+const STORAGE_EXCEEDED: &str = "storage_exceeded";
+
+fn storage_exceeded(what: &str) -> String {
+    format!(
+        "{what} filled more of the disk than a sandbox may take, and the sandbox was ended; its files are in the result"
+    )
 }
 
 fn turn_in_progress(name: &str) -> Error {

@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -13,6 +14,8 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(crate) struct Container {
     pub(crate) id: String,
+    pub(crate) image: String,
+    pub(crate) session: String,
     pub(crate) role: String,
     pub(crate) running: bool,
 }
@@ -34,6 +37,8 @@ pub(crate) fn containers(locks: &str) -> Vec<Container> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let read = |container: &Value| Container {
         id: text(&container["Id"]),
+        image: text(&container["Image"]),
+        session: text(&container["Labels"]["redroom.session"]),
         role: text(&container["Labels"]["redroom.role"]),
         running: container["State"] == "running",
     };
@@ -46,10 +51,18 @@ pub(crate) fn kill(container: &Container) {
 
 /// The body of an answer.
 fn ask(method: &str, path: &str) -> String {
+    ask_with(method, path, "")
+}
+
+/// The same, asked with a body of JSON.
+pub(crate) fn ask_with(method: &str, path: &str, body: &str) -> String {
     let mut stream = UnixStream::connect(socket()).unwrap();
-    write!(stream, "{method} {path} HTTP/1.0\r\nHost: docker\r\nContent-Length: 0\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let head = format!("Host: docker\r\nContent-Type: application/json\r\nContent-Length: {}", body.len());
+    write!(stream, "{method} {path} HTTP/1.0\r\n{head}\r\n\r\n{body}").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    // Logs come in frames with bytes of their own.
+    let answer = String::from_utf8_lossy(&answer).into_owned();
     answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()
 }
 
@@ -78,40 +91,141 @@ fn answer_as_old(mut stream: UnixStream) {
     let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len());
 }
 
-/// A socket that leads to the engine until it is cut.
-pub(crate) struct Line {
+/// A socket that leads to the engine, and on which something can happen at a call.
+#[derive(Clone)]
+pub(crate) struct Line(Arc<Inner>);
+
+struct Inner {
     socket: PathBuf,
-    streams: Arc<Mutex<Option<Vec<UnixStream>>>>,
+    /// Both ends of every connection; `None` when it is cut.
+    streams: Mutex<Option<Vec<UnixStream>>>,
+    frozen: Mutex<bool>,
+    thawed: Condvar,
+    delay: Mutex<Duration>,
+    calls: Mutex<Vec<String>>,
+    at: Mutex<Option<(Moment, Action)>>,
+}
+
+type Action = Box<dyn FnOnce(&Line) + Send>;
+
+/// A call of the suite to its engine.
+pub(crate) enum Moment {
+    /// The first that has this in its line, after those that have had the ones before.
+    After(Vec<&'static str>),
+    /// So many calls after the first.
+    Nth(usize),
 }
 
 impl Line {
     pub(crate) fn to_engine(at: PathBuf) -> Self {
-        let listener = UnixListener::bind(&at).unwrap();
-        let streams = Arc::new(Mutex::new(Some(Vec::new())));
-        let kept = streams.clone();
-        thread::spawn(move || {
-            for near in listener.incoming().flatten() {
-                let Some(kept) = &mut *kept.lock().unwrap() else { return };
-                let far = UnixStream::connect(socket()).unwrap();
-                kept.extend([near.try_clone().unwrap(), far.try_clone().unwrap()]);
-                copy(near.try_clone().unwrap(), far.try_clone().unwrap());
-                copy(far, near);
-            }
-        });
-        Line { socket: at, streams }
+        Self::between(at, socket())
     }
 
+    pub(crate) fn between(at: PathBuf, engine: PathBuf) -> Self {
+        let listener = UnixListener::bind(&at).unwrap();
+        let line = Line(Arc::new(Inner {
+            socket: at,
+            streams: Mutex::new(Some(Vec::new())),
+            frozen: Mutex::new(false),
+            thawed: Condvar::new(),
+            delay: Mutex::default(),
+            calls: Mutex::default(),
+            at: Mutex::default(),
+        }));
+        let kept = line.clone();
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let Some(streams) = &mut *kept.0.streams.lock().unwrap() else { return };
+                let Ok(far) = UnixStream::connect(&engine) else { continue };
+                streams.extend([near.try_clone().unwrap(), far.try_clone().unwrap()]);
+                kept.copy(near.try_clone().unwrap(), far.try_clone().unwrap(), true);
+                kept.copy(far, near, false);
+            }
+        });
+        line
+    }
+
+    /// As `DOCKER_HOST` has it.
+    pub(crate) fn host(&self) -> String {
+        format!("unix://{}", self.0.socket.display())
+    }
+
+    /// Does something when the suite makes a call, which waits the while.
+    pub(crate) fn at(&self, moment: Moment, action: impl FnOnce(&Line) + Send + 'static) {
+        *self.0.at.lock().unwrap() = Some((moment, Box::new(action)));
+    }
+
+    /// Ends every connection, and there is no other.
     pub(crate) fn cut(&self) {
-        std::fs::remove_file(&self.socket).unwrap();
-        for stream in self.streams.lock().unwrap().take().into_iter().flatten() {
+        std::fs::remove_file(&self.0.socket).unwrap();
+        for stream in self.0.streams.lock().unwrap().take().into_iter().flatten() {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
-}
 
-fn copy(mut from: UnixStream, mut to: UnixStream) {
-    thread::spawn(move || {
-        let _ = std::io::copy(&mut from, &mut to);
-        let _ = to.shutdown(Shutdown::Write);
-    });
+    /// From now on nothing comes through, and nothing is closed: as of an engine that is stopped.
+    pub(crate) fn freeze(&self) {
+        *self.0.frozen.lock().unwrap() = true;
+    }
+
+    pub(crate) fn thaw(&self) {
+        *self.0.frozen.lock().unwrap() = false;
+        self.0.thawed.notify_all();
+    }
+
+    /// From now on everything takes this much longer.
+    pub(crate) fn slow(&self, delay: Duration) {
+        *self.0.delay.lock().unwrap() = delay;
+    }
+
+    /// The calls so far: their methods and paths.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.0.calls.lock().unwrap().clone()
+    }
+
+    fn copy(&self, mut from: UnixStream, mut to: UnixStream, calls: bool) {
+        let line = self.clone();
+        thread::spawn(move || {
+            let mut chunk = [0; 64 * 1024];
+            while let Ok(read @ 1..) = from.read(&mut chunk) {
+                if calls {
+                    line.note(&chunk[..read]);
+                }
+                thread::sleep(*line.0.delay.lock().unwrap());
+                let frozen = line.0.frozen.lock().unwrap();
+                drop(line.0.thawed.wait_while(frozen, |frozen| *frozen).unwrap());
+                if to.write_all(&chunk[..read]).is_err() {
+                    break;
+                }
+            }
+            let _ = to.shutdown(Shutdown::Write);
+        });
+    }
+
+    /// The client writes the head of a request in one piece.
+    fn note(&self, chunk: &[u8]) {
+        let line = chunk.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        let Some(call) = std::str::from_utf8(line).ok().and_then(|line| line.strip_suffix(" HTTP/1.1")) else { return };
+        let number = {
+            let mut calls = self.0.calls.lock().unwrap();
+            calls.push(call.to_owned());
+            calls.len() - 1
+        };
+        let mut at = self.0.at.lock().unwrap();
+        let now = match &mut *at {
+            Some((Moment::After(words), _)) => {
+                if call.contains(words[0]) {
+                    words.remove(0);
+                }
+                words.is_empty()
+            }
+            Some((Moment::Nth(wanted), _)) => number == *wanted,
+            None => false,
+        };
+        let action = if now { at.take() } else { None };
+        drop(at);
+        if let Some((_, action)) = action {
+            action(self);
+        }
+    }
 }

@@ -13,6 +13,10 @@ use redroom::Suite;
 pub(crate) const LENIENT: &str = "MANNERS_LENIENT";
 /// The number that the suite's code gives for `parallel`.
 pub(crate) const PARALLEL: &str = "MANNERS_PARALLEL";
+/// The suite's lease, in milliseconds.
+pub(crate) const LEASE: &str = "MANNERS_LEASE";
+/// The file that lets an attack come to its end.
+pub(crate) const TOLD: &str = "MANNERS_TOLD";
 /// The file that marks the moment: an agent is in the middle of its turn.
 pub(crate) const MARK: &str = "MANNERS_MARK";
 
@@ -34,6 +38,9 @@ fn suite() -> Suite {
     let mut suite = Suite::new().agent(redroom::Shell::new());
     if std::env::var_os(LENIENT).is_some() {
         suite = suite.ignored_without_backend();
+    }
+    if let Ok(lease) = std::env::var(LEASE) {
+        suite = suite.lease(Duration::from_millis(lease.parse().expect("a number")));
     }
     match std::env::var(PARALLEL) {
         Ok(parallel) => suite.parallel(parallel.parse().expect("a number")),
@@ -138,6 +145,42 @@ mod moments {
     #[redroom::attack]
     async fn next(run: Run) -> redroom::Result<()> {
         run.send("true").await.map(drop)
+    }
+}
+
+mod beside {
+    use redroom::prelude::*;
+
+    #[redroom::attack]
+    async fn asserts(run: Run) -> redroom::Result<()> {
+        run.send("echo text > file; curl -s http://t.redroom.test/here").await?;
+        run.finish().await?.assert_no_leaks();
+        Ok(())
+    }
+
+    /// Prints more than the disk of the evidence has room for.
+    #[redroom::attack]
+    async fn prints_much(run: Run) -> redroom::Result<()> {
+        let _ = run.send("head -c 3000000 /dev/zero | tr '\\0' x").await;
+        let result = run.finish().await?;
+        let codes: Vec<&str> = result.errors.iter().map(redroom::Error::code).collect();
+        panic!("the result says {codes:?}");
+    }
+
+    /// Takes turns until it is told.
+    #[redroom::attack]
+    async fn until_told(run: Run) -> redroom::Result<()> {
+        let told = std::env::var_os(super::TOLD).expect("the file's path");
+        let mark = std::env::var_os(super::MARK).expect("the mark's path");
+        while !std::path::Path::new(&told).exists() {
+            run.send("curl -s http://t.redroom.test/here; sleep 0.2").await?;
+            std::fs::write(&mark, run.id()).expect("the mark can be made");
+        }
+        let result = run.finish().await?;
+        let pages = result.hits.iter().filter(|hit| hit.path == "/here").count();
+        assert_eq!(pages, result.turns.len(), "each turn's hit is there");
+        result.assert_no_leaks();
+        Ok(())
     }
 }
 

@@ -7,15 +7,21 @@
 mod asking;
 
 mod absence;
+mod adversity;
 mod echo;
 mod engine;
 mod fixture;
+mod hangs;
+mod inside;
 mod keys;
 mod listing;
 mod losses;
 mod mistakes;
+mod moments;
 mod outcomes;
+mod processes;
 mod reports;
+mod restarts;
 mod signals;
 mod suite;
 
@@ -79,7 +85,26 @@ fn main() -> ExitCode {
         losses::{
             a_killed_sidecar_ends_its_run_and_the_next_gets_a_new_one,
             an_engine_that_is_lost_ends_the_run_with_an_error,
+            an_engine_that_is_lost_in_mid_collection_ends_the_run_with_an_error,
+            an_engine_that_hangs_ends_the_run_with_an_error,
+            an_engine_that_is_slow_is_waited_for,
         },
+        hangs::{a_suite_that_hangs_is_gone_within_its_lease},
+        moments::{a_suite_that_is_killed_at_any_call_leaves_nothing},
+        adversity::{
+            a_full_disk_is_told_and_never_passed_over,
+            a_clock_that_jumps_cuts_no_run_short_and_leaves_none_over,
+        },
+        inside::{a_suite_runs_in_a_container_that_has_the_engine_s_socket},
+        restarts::{
+            an_engine_that_is_stopped_killed_or_frozen_in_mid_turn,
+            an_engine_that_is_killed_or_frozen_in_mid_collection,
+            an_engine_that_is_killed_while_it_builds_an_image,
+        },
+    ));
+    all.extend(trials!(with_jail:
+        hangs::{a_suite_that_hangs_in_a_jail_is_gone_within_its_lease},
+        moments::{a_suite_that_is_killed_at_any_time_in_a_jail_leaves_nothing},
     ));
     libtest_mimic::run(&Arguments::from_args(), all).exit_code()
 }
@@ -88,6 +113,18 @@ fn plain(name: &'static str, test: fn()) -> Trial {
     Trial::test(name, move || {
         test();
         Ok(())
+    })
+}
+
+/// A trial that is ignored where no jail can be made, unless `REDROOM_REQUIRE` names it.
+fn with_jail(name: &'static str, test: fn()) -> Trial {
+    Trial::ignorable_test(name, move || {
+        let required = std::env::var("REDROOM_REQUIRE").is_ok_and(|required| required.contains("jail"));
+        if !required && !suite::jail_can_be_made() {
+            return Ok(Completion::ignored_with("no jail can be made here"));
+        }
+        test();
+        Ok(Completion::Completed)
     })
 }
 

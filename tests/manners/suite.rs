@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -97,6 +98,16 @@ impl Place {
     }
 }
 
+/// Whether a suite can run in a jail here.
+pub(crate) fn jail_can_be_made() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let place = Place::new();
+        let ended = start(place.suite(&["moments::next"]).env("REDROOM_BACKEND", "jail")).end(PATIENCE);
+        !ended.out.contains("jail_unavailable")
+    })
+}
+
 pub(crate) fn start(command: &mut Command) -> Running {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
@@ -116,6 +127,14 @@ fn printed(reader: Option<JoinHandle<String>>) -> String {
 }
 
 impl Running {
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    pub(crate) fn still_runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

@@ -172,3 +172,15 @@ for _ in range(40): os.mkdir("d" * 100); os.chdir("d" * 100)"#;
     assert!(message.contains("/tmp/\\x1b[2J/dd") && !message.contains('\x1b'), "{message}");
     Ok(())
 }
+
+#[redroom::attack(limits = { turn_timeout: Duration::from_secs(3) })]
+async fn what_a_turn_printed_before_its_time_was_up_is_kept(run: Run) -> redroom::Result<()> {
+    let error = run.send("echo before; echo told >&2; sleep 600").await.unwrap_err();
+    assert_eq!((error.code(), error.by()), ("turn_timeout", By::Agent), "{error}");
+    let result = run.finish().await?;
+    let turn = &result.turns[0];
+    assert_eq!((turn.final_text.as_str(), turn.stderr.as_str()), ("before\n", "told\n"));
+    let kept = std::fs::read(result.artifacts.folder.join("turn-0.out")).unwrap();
+    assert_eq!(kept, b"before\n");
+    Ok(())
+}

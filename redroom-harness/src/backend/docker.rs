@@ -20,6 +20,7 @@ mod placement;
 mod prune;
 mod sandbox;
 mod slot;
+mod storage;
 mod sweep;
 mod untar;
 mod upload;
@@ -32,13 +33,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bollard::models::ContainerCreateBody;
+use redroom_sidecar::Lease;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use self::container::Container;
 use self::engine::{Engine, Whereabouts, status};
 use self::image::Images;
 use self::known::Known;
-use self::labels::{LOCKS, ROLE, Role, container_name, labels};
+use self::labels::{LOCKS, ROLE, Role, SESSION, container_name, labels};
 use self::pack::SidecarImage;
 use crate::backend::session::{Session, SessionLocks};
 use crate::backend::{Backend, BackendFacts, Base, OpenSlot, Program, Progress, SlotSpec, Swept};
@@ -109,15 +111,16 @@ impl Docker {
         Ok(session)
     }
 
-    /// Reads a file out of a container that is never started.
+    /// Reads a file out of a container that is never started. It is a session of its own, so that it is known as dead when this process is.
     async fn peek(&self, base: &Base, path: &str) -> Result<Option<Vec<u8>>> {
+        let session = self.locks.hold(&uuid::Uuid::new_v4().to_string(), Lease::default())?;
         let body = ContainerCreateBody {
             image: Some(base.0.clone()),
             cmd: Some(vec!["/".to_owned()]),
-            labels: Some(labels([(LOCKS, self.locks.id()), (ROLE, Role::Peek.word())])),
+            labels: Some(labels([(SESSION, session.id()), (LOCKS, session.locks()), (ROLE, Role::Peek.word())])),
             ..Default::default()
         };
-        let container = match Container::create(&self.engine, &container_name("image", Role::Peek), body).await {
+        let container = match Container::create(&self.engine, &container_name(session.id(), Role::Peek), body).await {
             Err(error) if status(&error) == Some(404) => {
                 self.known.forget(&base.0);
                 return Err(error);

@@ -121,9 +121,7 @@ impl SessionLocks {
                     let _ = fs::remove_file(&path);
                     Life::Dead
                 }
-                Err(TryLockError::WouldBlock) if Beat::in_file(file).is_some_and(|beat| beat.is_over(&Beat::now())) => {
-                    Life::Hangs
-                }
+                Err(TryLockError::WouldBlock) if is_over(file) => Life::Hangs,
                 Err(TryLockError::WouldBlock | TryLockError::Error(_)) => Life::Lives,
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Life::Unknown,
@@ -131,9 +129,9 @@ impl SessionLocks {
         }
     }
 
-    /// Whether a process was killed before it could tidy up: there is something to sweep, however recent the last sweep is.
+    /// Whether a process was killed before it could tidy up, or hangs: there is something to sweep, however recent the last sweep is.
     pub(crate) fn any_dead(&self) -> bool {
-        self.files().any(|path| is_free(&path))
+        self.files().any(|path| is_free(&path) || File::open(&path).is_ok_and(is_over))
     }
 
     /// Removes the files of the dead, when what they stood for has been swept.
@@ -219,6 +217,11 @@ impl Beat {
     }
 }
 
+/// Whether what a file says of its holder's heart is too long ago.
+fn is_over(file: File) -> bool {
+    Beat::in_file(file).is_some_and(|beat| beat.is_over(&Beat::now()))
+}
+
 fn is_free(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| file.try_lock_shared().is_ok())
 }
@@ -281,6 +284,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(locks.life(&id), Life::Hangs);
+        assert!(locks.any_dead(), "there is something to sweep");
         assert!(stopped.elapsed() > lease.length() / 2, "{:?}", stopped.elapsed());
         assert!(session.path.exists(), "its lock is its own");
     }

@@ -102,7 +102,10 @@ impl Live {
             Err(error) => self.journal.error(error.clone()),
         }
         let reusable = removed && drained.is_ok();
-        let leaving = async { Ok(self.session.pool.release(lease, reusable).await) };
+        let leaving = async {
+            self.session.pool.release(lease, reusable).await;
+            Ok(())
+        };
         if let Err(error) = within(REMOVE_DEADLINE, "closing the slot", leaving).await {
             self.journal.error(error);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::output::TurnOutput;
 use super::recorder::hook_not_loaded;
-use super::{Live, seconds, turn_in_progress};
+use super::{Live, STORAGE_EXCEEDED, seconds, storage_exceeded, turn_in_progress};
 use crate::agent::{ParsedTurn, Turn, TurnInput, not_startable};
 use crate::backend::{Ended, Exec, ExecEnd, Fate, WORKSPACE};
 use crate::error::{By, Call, Error, Result};
@@ -113,6 +113,7 @@ impl Live {
                 "turn_output_too_large",
                 format!("the turn printed more than {TURN_OUTPUT} bytes and was killed"),
             ),
+            Ended::StorageLimit => by_agent(STORAGE_EXCEEDED, storage_exceeded("the turn")),
             Ended::SandboxDied | Ended::Itself => {
                 if let Some(error) = self.perished(end).await {
                     return Some(error);

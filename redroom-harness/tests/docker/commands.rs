@@ -6,7 +6,7 @@ use libtest_mimic::Failed;
 use redroom_harness::backend::{Ended, Exec, Fate};
 
 use crate::Body;
-use crate::fixture::{Collected, Fixture, Heard, MIB, ensure, eventually, ran, said, same, shell};
+use crate::fixture::{Collected, Fixture, Heard, MIB, ensure, eventually, file, ran, said, same, shell};
 
 pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("exit_codes_are_those_of_the_command", exit_codes),
@@ -15,6 +15,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("a_command_past_its_time_is_killed_with_all_its_kin", timeout),
     ("a_fork_bomb_is_bounded_and_ends_with_its_time", fork_bomb),
     ("a_command_that_prints_too_much_is_ended", output_limit),
+    ("a_command_that_fills_the_disk_is_ended_and_its_files_stay", storage_limit),
     ("a_dropped_command_is_killed_before_the_next_one_starts", dropped),
     ("a_server_that_a_command_left_behind_does_not_hold_it_up_and_lives_on", left_behind),
     ("a_child_that_fills_the_memory_dies_and_the_sandbox_lives", memory),
@@ -121,6 +122,31 @@ fn output_limit(fixture: &Fixture) -> Result<(), Failed> {
         same((end.exit_code, end.ended), (Some(137), Ended::OutputLimit), "its end")?;
         ensure(heard.out.len() < 2_000_000, || format!("{} bytes were passed on", heard.out.len()))?;
         same(said(&*sandbox, "pgrep -x yes | wc -l").await?.as_str(), "0\n", "what is left of it")?;
+        sandbox.remove().await?;
+        Ok(())
+    })
+}
+
+fn storage_limit(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.in_slot(|place| async move {
+        let sandbox =
+            place.limited(vec![file("/workspace/planted", 0o644, "x")], |limits| limits.file_size = 4096 * MIB).await?;
+        let full = "for i in 1 2 3 4 5; do fallocate -l 1G big$i || exit 9; done; echo all of it; sleep 600";
+        let (end, heard) = ran(&*sandbox, shell(full)).await?;
+        same((end.exit_code, end.ended), (None, Ended::StorageLimit), "its end")?;
+        same(heard.out, b"all of it\n".to_vec(), "what it printed before")?;
+        match sandbox.fate().await? {
+            Fate::Dead { memory_exceeded: false, detail, .. } if detail.contains("disk") => {}
+            fate => return Err(format!("{fate:?}").into()),
+        }
+        let (end, _) = ran(&*sandbox, shell("true")).await?;
+        same(end.ended, Ended::StorageLimit, "another command's end")?;
+        sandbox.freeze().await?;
+        same(
+            Collected::of(&*sandbox, &["/workspace/planted"]).await?.text("/workspace/planted")?,
+            "x".to_owned(),
+            "a file",
+        )?;
         sandbox.remove().await?;
         Ok(())
     })

@@ -64,14 +64,19 @@ impl Fixture {
     }
 
     pub(crate) async fn open(&self) -> Result<Place, Error> {
+        self.open_in(&self.session).await
+    }
+
+    /// A slot of another session of this process.
+    pub(crate) async fn open_in(&self, session: &str) -> Result<Place, Error> {
         let number = SLOTS.fetch_add(1, Ordering::Relaxed);
         let open = self
             .docker
-            .open_slot(SlotSpec { session: self.session.clone(), number, lease: redroom_sidecar::Lease::default() })
+            .open_slot(SlotSpec { session: session.to_owned(), number, lease: redroom_sidecar::Lease::default() })
             .await?;
         Ok(Place {
             number,
-            session: self.session.clone(),
+            session: session.to_owned(),
             slot: open.slot.into(),
             link: open.link,
             base: self.base.clone(),

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::Duration;
 
+use redroom_sidecar::Lease;
 use redroom_sidecar::wire::Protocol;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::process::{Child, Command};
@@ -172,4 +173,25 @@ async fn it_ends_when_the_harness_vanishes() {
     harness.begin(1, harness.scenario(vec![])).await;
     harness.vanish().await.unwrap();
     tokio::time::timeout(PATIENCE, sidecar.wait()).await.expect("it goes on without a harness").unwrap();
+}
+
+#[tokio::test]
+async fn it_ends_when_the_harness_is_silent_and_lives_by_any_sign_of_life() {
+    const LEASE: Duration = Duration::from_secs(3);
+    let program = format!("env {}={} {}", Lease::VARIABLE, LEASE.as_millis(), env!("CARGO_BIN_EXE_redroom-sidecar"));
+    let Some(mut sidecar) = start_in(&["--net"], &program) else { return };
+    let harness = harness(&mut sidecar);
+    harness.ready().await;
+    let begun = tokio::time::Instant::now();
+    while begun.elapsed() < 2 * LEASE {
+        harness.renew().await;
+        assert!(sidecar.try_wait().unwrap().is_none(), "after {:?}", begun.elapsed());
+        tokio::time::sleep(LEASE / 3).await;
+    }
+    // A harness that is stopped: it closes nothing, and says nothing.
+    let silent = tokio::time::Instant::now();
+    let ended = tokio::time::timeout(2 * LEASE, sidecar.wait()).await.expect("it goes on without a word").unwrap();
+    assert_eq!(ended.code(), Some(1));
+    assert!(silent.elapsed() > LEASE / 2, "{:?}", silent.elapsed());
+    drop(harness);
 }

@@ -158,6 +158,11 @@ impl Harness {
         .await;
     }
 
+    /// A sign of life, and nothing else.
+    pub(crate) async fn renew(&self) {
+        self.command(Command::Renew).await;
+    }
+
     /// Ends a run. Returns how many connections were cut.
     pub(crate) async fn end(&self, generation: u64, patience: Duration) -> u32 {
         let generation = Generation(generation);

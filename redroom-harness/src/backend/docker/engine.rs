@@ -238,7 +238,7 @@ fn fit(version: &SystemVersion) -> Result<(String, Machine)> {
     let unfit = |why: String| Err(Error::backend("docker_unavailable", why));
     let components = version.components.as_deref().unwrap_or_default();
     if let Some(podman) = components.iter().find(|component| component.name.starts_with("Podman")) {
-        return unfit(podman_lacks(&podman.version));
+        return unfit(podman_lacks(&podman.version, version.api_version.as_deref().unwrap_or("unknown")));
     }
     let engine = version.version.as_deref().unwrap_or("unknown");
     let api = version.api_version.as_deref().unwrap_or("unknown");
@@ -264,8 +264,15 @@ fn fit(version: &SystemVersion) -> Result<(String, Machine)> {
     }
 }
 
-fn podman_lacks(version: &str) -> String {
-    format!("what answers is Podman {version}, not a Docker engine")
+/// Why Podman is refused. Tried with 4.3.1: an attachment before the start, its end as the container's end, a shared network namespace,
+/// uploads and archives are as Docker's; containers that are to remove themselves stay, and nothing of the isolation is tried there.
+fn podman_lacks(version: &str, api: &str) -> String {
+    let (major, minor) = OLDEST_API;
+    format!(
+        "what answers is Podman {version} with Docker's API {api}; redroom needs {major}.{minor}, containers that remove themselves (which \
+         Podman's leave undone), and an isolation that was tried: set DOCKER_HOST to a Docker Engine {OLDEST_ENGINE} or newer, or choose \
+         the jail backend, which needs no engine"
+    )
 }
 
 /// What to do where no address can be read.
@@ -357,6 +364,24 @@ mod tests {
             let error = fit(&unfit).unwrap_err();
             assert_eq!(error.code(), "docker_unavailable");
             assert!(error.detail().contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn podman_is_told_from_an_old_engine() {
+        let component = |name: &str| bollard::models::SystemVersionComponents {
+            name: name.to_owned(),
+            version: "5.4.2".to_owned(),
+            ..Default::default()
+        };
+        let podman = SystemVersion {
+            components: Some(vec![component("Podman Engine"), component("Conmon")]),
+            ..version("5.4.2", "1.41", "linux", "amd64")
+        };
+        let error = fit(&podman).unwrap_err();
+        assert_eq!(error.code(), "docker_unavailable");
+        for word in ["Podman 5.4.2", "1.41", "1.48", "remove themselves", "jail"] {
+            assert!(error.detail().contains(word), "{word}: {error}");
         }
     }
 

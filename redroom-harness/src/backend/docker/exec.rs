@@ -21,6 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::container::Container;
 use super::engine::{status, unless};
+use super::storage::Full;
 use crate::backend::{AGENT_UID, Ended, Exec, ExecEnd, Sink, Stream as Which, WORKSPACE};
 use crate::error::Result;
 
@@ -45,16 +46,23 @@ type Input = Pin<Box<dyn AsyncWrite + Send>>;
 /// The agent's processes in one container.
 pub(crate) struct Processes {
     container: Arc<Container>,
+    full: Full,
     /// How many kills of dropped commands are under way: a new command waits for them, or they would hit it.
     kills: watch::Sender<usize>,
 }
 
 impl Processes {
-    pub(crate) fn of(container: Arc<Container>) -> Self {
-        Processes { container, kills: watch::Sender::new(0) }
+    pub(crate) fn of(container: Arc<Container>, full: Full) -> Self {
+        Processes { container, full, kills: watch::Sender::new(0) }
     }
 
     pub(crate) async fn run(&self, exec: Exec, sink: &mut dyn Sink) -> Result<ExecEnd> {
+        let end = self.run_to_its_end(exec, sink).await?;
+        // Whatever the command's end looks like, this was the reason.
+        Ok(if self.full.is_so() { ExecEnd { ended: Ended::StorageLimit, exit_code: None, ..end } } else { end })
+    }
+
+    async fn run_to_its_end(&self, exec: Exec, sink: &mut dyn Sink) -> Result<ExecEnd> {
         // Cannot fail: the sender is ours.
         let _ = self.kills.subscribe().wait_for(|kills| *kills == 0).await;
         let asked = Instant::now();

@@ -41,7 +41,7 @@ impl Role {
 /// Whose something in the engine is, by its own labels. Nothing is ever known by its name: anybody can use that, and names of ours too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// The session; none for what belongs to no session.
+    /// The session; none for what an earlier version has read an image with.
     pub(crate) session: Option<String>,
     /// The run-time folder with the session's lock.
     pub(crate) locks: String,
@@ -52,7 +52,8 @@ impl Owner {
     pub(crate) fn of_container(labels: &HashMap<String, String>) -> Option<Self> {
         let owner = Self::of(labels)?;
         match labels.get(ROLE)?.as_str() {
-            role if role == Role::Peek.word() => owner.session.is_none().then_some(owner),
+            // Those of earlier versions had no session.
+            role if role == Role::Peek.word() => Some(owner),
             role if role == Role::Slot.word() || role == Role::Agent.word() => owner.session.is_some().then_some(owner),
             _ => None,
         }
@@ -114,7 +115,7 @@ mod tests {
             half.remove(missing);
             assert_eq!(Owner::of_container(&half), None, "without {missing}");
         }
-        for (label, value) in [(LABEL, "2"), (SESSION, "mine"), (LOCKS, "../.."), (ROLE, "database"), (ROLE, "peek")] {
+        for (label, value) in [(LABEL, "2"), (SESSION, "mine"), (LOCKS, "../.."), (ROLE, "database")] {
             let mut other = whole.clone();
             other.insert(label.to_owned(), value.to_owned());
             assert_eq!(Owner::of_container(&other), None, "{label}={value}");

@@ -16,6 +16,7 @@ use super::engine::EngineFacts;
 use super::exec::Processes;
 use super::labels::{LOCKS, ROLE, RUN, Role, SESSION, SLOT, container_name, labels};
 use super::placement::{self, Placement};
+use super::storage::{self, Full};
 use super::{upload, waiter};
 use crate::backend::session::Session;
 use crate::backend::{Exec, ExecEnd, Fate, PlacedKind, Sandbox, SandboxLimits, SandboxSpec, Sink, Visitor, WORKSPACE};
@@ -28,6 +29,9 @@ const WAITER_USER: &str = "1001:1001";
 pub(crate) struct DockerSandbox {
     container: Arc<Container>,
     processes: Processes,
+    full: Full,
+    /// Stopped when the sandbox is: what is frozen takes nothing more.
+    watch: AbortOnDropHandle<()>,
     /// Holds the attachment, whose end is process 1's end.
     _renewal: AbortOnDropHandle<()>,
 }
@@ -49,7 +53,10 @@ pub(crate) async fn open(place: Place<'_>, spec: SandboxSpec) -> Result<DockerSa
     container.start().await?;
     let container = Arc::new(container);
     let renewal = AbortOnDropHandle::new(tokio::spawn(renew(attachment, place.session.lease())));
-    Ok(DockerSandbox { processes: Processes::of(container.clone()), container, _renewal: renewal })
+    let full = Full::default();
+    let watch = AbortOnDropHandle::new(tokio::spawn(storage::watch(container.clone(), full.clone())));
+    let processes = Processes::of(container.clone(), full.clone());
+    Ok(DockerSandbox { processes, container, full, watch, _renewal: renewal })
 }
 
 /// Keeps process 1 waiting: a byte is a sign of life.
@@ -90,6 +97,7 @@ impl Sandbox for DockerSandbox {
     }
 
     async fn freeze(&self) -> Result<()> {
+        self.watch.abort();
         self.container.stop_where_it_stands().await
     }
 
@@ -101,6 +109,10 @@ impl Sandbox for DockerSandbox {
         let memory_exceeded = state.oom_killed == Some(true);
         if state.running == Some(true) {
             return Ok(Fate::Alive { memory_exceeded });
+        }
+        if self.full.is_so() {
+            let detail = format!("it had taken more than {} GiB of the disk, and was ended", storage::LIMIT >> 30);
+            return Ok(Fate::Dead { exit_code: state.exit_code, memory_exceeded: false, detail });
         }
         let detail = match (memory_exceeded, state.error.filter(|error| !error.is_empty())) {
             (_, Some(error)) => format!("the engine says: {error}"),

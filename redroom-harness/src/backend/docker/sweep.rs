@@ -213,7 +213,7 @@ fn dead<'a>(found: &'a [Found], own_locks: &str, mut lives: impl FnMut(&str) -> 
     sessions
         .into_iter()
         .flat_map(|(session, containers)| match session {
-            // No session's: a file is being read from an image, which takes a moment.
+            // No session's: an earlier version reads a file from an image, which takes a moment.
             None => containers.into_iter().filter(|container| !young(container)).collect(),
             Some(session) => {
                 let ours = containers.iter().any(|container| container.owner.locks == own_locks);
