@@ -14,10 +14,11 @@ pub use redroom_harness::{
     Agent, AgentFacts, Answer, Artifacts, Block, Body, By, Call, Change, ChangeKind, ClaudeCode, Container,
     Conversation, DEFAULT_DOMAIN, Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput, Facts, File, Files,
     Found, FoundSecret, Hit, InModelAnswer, Inside, IntoModel, IntoToolCallCheck, Limits, Message, Model, ModelCall,
-    ModelEndpoint, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol, RecordedDecision,
-    RecordedToolCall, Redroom, Result, Role, Run, RunOptions, RunResult, SCHEMA_VERSION, Script, Secret, Secrets,
-    Shell, Sighting, Suite, Tool, ToolCall, ToolCallCheck, ToolResult, ToolUse, Transport, Turn, Unsearched, UrlCheck,
-    Why, agent, backend, canary, dir, find_secrets, init, json, redact_secrets, sweep, unplanted,
+    ModelCallKind, ModelEndpoint, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol,
+    RecordedDecision, RecordedToolCall, Redroom, Refusal, Result, Role, Run, RunOptions, RunResult, SCHEMA_VERSION,
+    Script, Secret, Secrets, Shell, Sighting, Suite, Tool, ToolCall, ToolCallCheck, ToolResult, ToolUse, Transport,
+    Turn, Unsearched, UrlCheck, Why, agent, backend, canary, dir, find_secrets, init, json, redact_secrets, sweep,
+    unplanted,
 };
 
 /// Makes an async function an attack: says what is planted before the agent starts, and registers the function as a test.
@@ -100,6 +101,13 @@ macro_rules! main {
             $crate::private::never_run();
         }
     };
+}
+
+/// The code of the pages in `docs`, compiled.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../docs/gateways.md")]
+    struct Gateways;
 }
 
 pub mod prelude {
