@@ -17,6 +17,7 @@ use crate::error::{By, Error, Result};
 use crate::evidence::InModelAnswer;
 use crate::guard::ToolCall;
 use crate::model::{AnswerBlocks, Body, RequestBlocks, ToolBlock};
+use crate::outbound::coding::Coding;
 
 /// The most tool uses that are remembered.
 const MAX_USES: usize = 10_000;
@@ -63,18 +64,27 @@ impl Ledger {
         if !answer.status().is_success() {
             return answer;
         }
-        if answer.headers().get(http::header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        let Ok(coding) = Coding::of(answer.headers()) else {
             self.state().has_gaps = true;
             return answer;
-        }
+        };
         self.state().reads = true;
         let (ledger, mut blocks) = (self.clone(), AnswerBlocks::default());
+        let mut read = move |bytes: &[u8]| {
+            blocks.feed(bytes, &mut |block| match block {
+                ToolBlock::Use { id, name } => ledger.asked_for(id, name),
+                ToolBlock::Result { .. } => {}
+            });
+        };
+        let (ledger, mut unpacker) = (self.clone(), coding.map(Coding::unpacker));
         answer.map(|body| {
-            overheard(body, move |bytes| {
-                blocks.feed(bytes, &mut |block| match block {
-                    ToolBlock::Use { id, name } => ledger.asked_for(id, name),
-                    ToolBlock::Result { .. } => {}
-                });
+            overheard(body, move |bytes| match &mut unpacker {
+                None => read(bytes),
+                Some(packed) => {
+                    if packed.feed(bytes, &mut read).is_err() {
+                        ledger.state().has_gaps = true;
+                    }
+                }
             })
         })
     }
@@ -238,8 +248,23 @@ mod tests {
         let ledger = Arc::new(Ledger::default());
         answered(&ledger, 200, &[]).await;
         assert_eq!(reported(&ledger, "toolu_1", "Bash"), InModelAnswer::Unmatched);
-        let packed = Response::builder().header("content-encoding", "gzip").body(full("x")).unwrap();
+        for coding in ["br", "gzip"] {
+            let ledger = Arc::new(Ledger::default());
+            answered(&ledger, 200, &[]).await;
+            let packed = Response::builder().header("content-encoding", coding).body(full("x is not gzip")).unwrap();
+            ledger.answer(packed).into_body().collect().await.unwrap();
+            assert_eq!(reported(&ledger, "toolu_1", "Bash"), InModelAnswer::Unknown, "{coding}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_packed_answer_is_read() {
+        let ledger = Arc::new(Ledger::default());
+        let content = json!({ "content": [{ "type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {} }] });
+        let packed = crate::outbound::coding::gzip(content.to_string().as_bytes());
+        let packed = Response::builder().header("content-encoding", "gzip").body(full(packed)).unwrap();
         ledger.answer(packed).into_body().collect().await.unwrap();
-        assert_eq!(reported(&ledger, "toolu_1", "Bash"), InModelAnswer::Unknown);
+        assert_eq!(reported(&ledger, "toolu_1", "Bash"), InModelAnswer::Matched);
+        assert_eq!(reported(&ledger, "toolu_2", "Bash"), InModelAnswer::Unmatched);
     }
 }
