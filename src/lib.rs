@@ -14,10 +14,10 @@ pub use redroom_harness::{
     Agent, AgentFacts, Answer, Artifacts, Ask, AskKind, Block, Body, By, Call, CallSource, Change, ChangeKind, Claim,
     ClaudeCode, Container, Conversation, DEFAULT_DOMAIN, Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput,
     Facts, File, Files, Found, FoundSecret, Hit, Inside, IntoModel, IntoToolCallCheck, Limits, Message, Model,
-    ModelCall, ModelEndpoint, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol, Ran,
-    RecordedDecision, RecordedToolCall, Redroom, Result, Role, Run, RunOptions, RunResult, SCHEMA_VERSION, Script,
-    Secret, Secrets, Shell, Sighting, Suite, Tool, ToolCall, ToolCallCheck, ToolResult, ToolUse, Transport, Turn,
-    Unsearched, UrlCheck, Why, agent, async_trait, backend, canary, dir, find_secrets, guard, init, json,
+    ModelCall, ModelCallKind, ModelEndpoint, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol, Ran,
+    RecordedDecision, RecordedToolCall, Redroom, Refusal, Result, Role, Run, RunOptions, RunResult, SCHEMA_VERSION,
+    Script, Secret, Secrets, Shell, Sighting, Suite, Tool, ToolCall, ToolCallCheck, ToolResult, ToolUse, Transport,
+    Turn, Unsearched, UrlCheck, Why, agent, async_trait, backend, canary, dir, find_secrets, guard, init, json,
     redact_secrets, sweep, unplanted,
 };
 
@@ -102,6 +102,13 @@ macro_rules! main {
             $crate::private::never_run();
         }
     };
+}
+
+/// The code of the pages in `docs`, compiled.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../docs/gateways.md")]
+    struct Gateways;
 }
 
 pub mod prelude {

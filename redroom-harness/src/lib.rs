@@ -46,7 +46,7 @@ pub use planting::{Body, File, Files, Page, Pages, Secret, Secrets, canary, dir,
 pub use redroom::{Redroom, sweep};
 pub use redroom_sidecar::search::{Container, Encoding, Inside, Unsearched, Why, find_secrets, redact_secrets};
 pub use redroom_sidecar::wire::{
-    DnsQuestion, Found, Hit, ModelEndpoint, ModelRequest, Octets, Part, Protocol, Transport,
+    DnsQuestion, Found, Hit, ModelCallKind, ModelEndpoint, ModelRequest, Octets, Part, Protocol, Refusal, Transport,
 };
 pub use run::{ExecOutput, Run};
 pub use serde_json::json;

@@ -6,6 +6,7 @@
 
 mod address;
 pub(crate) mod bounds;
+pub(crate) mod coding;
 mod credentials;
 mod failure;
 #[cfg(test)]

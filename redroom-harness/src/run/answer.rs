@@ -16,6 +16,7 @@ use http_body_util::BodyExt as _;
 use crate::error::{By, Error, Result};
 use crate::evidence::{Disguised, Journal, Passage, Redactor};
 use crate::model::Body;
+use crate::outbound::coding::{Coding, Unknown, Unpacker, Unreadable};
 
 /// The answer as the agent may have it. What goes wrong in it is an error of this call.
 ///
@@ -25,29 +26,26 @@ use crate::model::Body;
 pub(super) fn admit(answer: Response<Body>, number: u64, journal: &Arc<Journal>) -> Result<Response<Body>> {
     let redactor = journal.redactor();
     let (mut head, body) = answer.into_parts();
+    let mut packed = None;
     if !redactor.is_idle() {
-        if let Some(encoding) = encoding(&head.headers) {
-            return Err(Error::new(
-                By::ModelProxy,
-                "answer_encoded",
-                format!(
-                    "the model's answer came with content-encoding {encoding}, although none was asked for; redroom could \
-                     not keep its own keys out of it: have the model proxy honour accept-encoding: identity"
-                ),
-            ));
-        }
+        packed = Coding::of(&head.headers).map_err(|Unknown(coding)| encoded(&coding))?.map(Packed::new);
         head.headers = headers(&head.headers, redactor);
     }
     let passage = redactor.passage();
-    let body = Admitted { body, passage, number, journal: journal.clone(), ready: VecDeque::new(), ended: false };
+    let body =
+        Admitted { body, passage, packed, number, journal: journal.clone(), ready: VecDeque::new(), ended: false };
     Ok(Response::from_parts(head, body.boxed_unsync()))
 }
 
-/// How the body was encoded, if it was.
-fn encoding(headers: &HeaderMap) -> Option<String> {
-    let encodings =
-        headers.get_all(header::CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
-    encodings.map(|encoding| encoding.trim().to_owned()).find(|encoding| !matches!(encoding.as_str(), "" | "identity"))
+fn encoded(coding: &str) -> Error {
+    Error::new(
+        By::ModelProxy,
+        "answer_encoded",
+        format!(
+            "the model's answer came with content-encoding {coding}, although none was asked for, and redroom could not look \
+             into it to keep its own keys out of it: have the model proxy honour accept-encoding: identity"
+        ),
+    )
 }
 
 /// The headers without held values, and without a length that may not be that of what arrives.
@@ -72,6 +70,8 @@ fn headers(headers: &HeaderMap, redactor: &Redactor) -> HeaderMap {
 struct Admitted {
     body: Body,
     passage: Passage,
+    /// For a body that passes as it is, or not at all.
+    packed: Option<Packed>,
     number: u64,
     journal: Arc<Journal>,
     /// What comes next, before anything more is read.
@@ -79,8 +79,65 @@ struct Admitted {
     ended: bool,
 }
 
+/// A packed body on its way: what may pass of it, and what that says. Nothing can be taken out of it.
+struct Packed {
+    unpacker: Unpacker,
+    /// Pieces that wait, each with the place in what the body says where it ends.
+    waiting: VecDeque<(Bytes, u64)>,
+    /// What is said in them, and where it begins.
+    said: VecDeque<u8>,
+    passed: u64,
+}
+
+impl Packed {
+    fn new(coding: Coding) -> Self {
+        Packed { unpacker: coding.unpacker(), waiting: VecDeque::new(), said: VecDeque::new(), passed: 0 }
+    }
+
+    /// This much of what it says may pass. `false` if it is not what it says: something was taken out.
+    fn release(&mut self, passed: &[u8]) -> bool {
+        self.passed += passed.len() as u64;
+        passed.len() <= self.said.len() && self.said.drain(..passed.len()).eq(passed.iter().copied())
+    }
+
+    /// The pieces of which all that they say may pass.
+    fn ready(&mut self) -> Option<Bytes> {
+        let (_, end) = self.waiting.front()?;
+        if *end <= self.passed { self.waiting.pop_front().map(|(piece, _)| piece) } else { None }
+    }
+}
+
 impl Admitted {
+    /// Takes a piece of the body.
+    fn piece(&mut self, data: Bytes) {
+        let Some(packed) = &mut self.packed else {
+            let passed = self.passage.feed(&data);
+            return self.take(passed);
+        };
+        let mut said = Vec::new();
+        let unpacked = packed.unpacker.feed(&data, |bytes| said.extend_from_slice(bytes));
+        packed.said.extend(&said);
+        packed.waiting.push_back((data, packed.passed + packed.said.len() as u64));
+        match unpacked {
+            Ok(()) => {
+                let passed = self.passage.feed(&said);
+                self.take(passed);
+            }
+            Err(Unreadable) => self.fail(encoded("that is damaged, or says more than 64 MB")),
+        }
+    }
+
     fn take(&mut self, passed: std::result::Result<Vec<u8>, Disguised>) {
+        let passed = match (&mut self.packed, passed) {
+            (Some(packed), Ok(bytes)) => match packed.release(&bytes) {
+                true => {
+                    self.ready.extend(std::iter::from_fn(|| packed.ready()).map(Ok));
+                    return;
+                }
+                false => Err(Disguised),
+            },
+            (_, passed) => passed,
+        };
         match passed {
             Ok(bytes) if bytes.is_empty() => {}
             Ok(bytes) => self.ready.push_back(Ok(bytes.into())),
@@ -117,8 +174,7 @@ impl http_body::Body for Admitted {
             match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
-                        let passed = this.passage.feed(&data);
-                        this.take(passed);
+                        this.piece(data);
                     }
                 }
                 Some(Err(error)) => this.fail(error),
@@ -144,6 +200,7 @@ mod tests {
 
     use super::*;
     use crate::evidence::Store;
+    use crate::outbound::coding::gzip;
     use crate::outbound::full;
 
     const KEY: &str = "sk-held-7f3a-quoted";
@@ -197,9 +254,43 @@ mod tests {
         assert_eq!(codes, ["timeout", "held_value_answered"]);
     }
 
+    #[tokio::test]
+    async fn a_packed_answer_passes_unchanged_unless_it_says_a_value_that_is_held() {
+        let (_folder, journal) = journal(&[KEY]);
+        let answer = |text: &str| {
+            let packed = gzip(text.as_bytes());
+            let pieces: Vec<Result<_>> =
+                packed.chunks(5).map(|piece| Ok(Frame::data(Bytes::copy_from_slice(piece)))).collect();
+            let body = StreamBody::new(stream::iter(pieces)).boxed_unsync();
+            (packed, Response::builder().header("content-encoding", "gzip").body(body).unwrap())
+        };
+        // Ends as a held value begins, so that the last of it waits for the end.
+        let (packed, honest) = answer(&format!("event: ping\n\n{}", &KEY[..9]));
+        let passed = admit(honest, 1, &journal).unwrap();
+        assert_eq!(passed.headers()["content-encoding"], "gzip");
+        assert_eq!(passed.into_body().collect().await.unwrap().to_bytes(), packed);
+        assert_eq!(journal.errors(), []);
+        let (packed, telling) = answer(&format!("event: ping\n\n{KEY}\n\nevent: ping\n\n"));
+        let mut body = admit(telling, 2, &journal).unwrap().into_body();
+        let mut passed = Vec::new();
+        let error = loop {
+            match body.frame().await.expect("an error") {
+                Ok(frame) => passed.extend(frame.into_data().unwrap()),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.code(), "held_value_answered");
+        assert!(packed.starts_with(&passed) && passed.len() < packed.len());
+        let mut said = Vec::new();
+        Coding::Gzip.unpacker().feed(&passed, |bytes| said.extend_from_slice(bytes)).unwrap();
+        assert!(!String::from_utf8(said).unwrap().contains(&KEY[..9]));
+        let damaged = Response::builder().header("content-encoding", "gzip").body(full("plain text")).unwrap();
+        assert_eq!(text(admit(damaged, 3, &journal).unwrap()).await.unwrap_err().code(), "answer_encoded");
+    }
+
     #[test]
     fn an_answer_that_nobody_can_look_into_is_refused_where_something_is_held() {
-        let answer = || Response::builder().header("content-encoding", "gzip").body(full("x")).unwrap();
+        let answer = || Response::builder().header("content-encoding", "br").body(full("x")).unwrap();
         let (_folder, holding) = journal(&[KEY]);
         assert_eq!(admit(answer(), 1, &holding).err().unwrap().code(), "answer_encoded");
         let (_folder, holding_nothing) = journal(&[]);

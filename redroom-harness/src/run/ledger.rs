@@ -19,6 +19,7 @@ use crate::error::{By, Error, Result};
 use crate::evidence::{Claim, Ran};
 use crate::guard::{RecordedDecision, ToolCall, arguments};
 use crate::model::{AnswerBlocks, Body, RequestBlocks, ToolBlock};
+use crate::outbound::coding::Coding;
 
 /// The most tool uses that are remembered.
 const MAX_USES: usize = 10_000;
@@ -100,19 +101,29 @@ impl Ledger {
         if !answer.status().is_success() {
             return answer;
         }
-        if answer.headers().get(http::header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        let Ok(coding) = Coding::of(answer.headers()) else {
             self.state().has_gaps = true;
             return answer;
-        }
-        let (ledger, mut blocks) = (self.clone(), AnswerBlocks::default());
+        };
+        let (ledger, mut blocks, mut unpacker) = (self.clone(), AnswerBlocks::default(), coding.map(Coding::unpacker));
         answer.map(|body| {
             overheard(body, move |bytes| {
-                blocks.feed(bytes.unwrap_or_default(), &mut |block| match block {
-                    ToolBlock::Use { id, name } => ledger.asked_for(id, name),
-                    ToolBlock::Input { id, input } => ledger.asked_with(&id, input),
-                    ToolBlock::Result { .. } => {}
-                });
+                let mut read = |bytes: &[u8]| {
+                    blocks.feed(bytes, &mut |block| match block {
+                        ToolBlock::Use { id, name } => ledger.asked_for(id, name),
+                        ToolBlock::Input { id, input } => ledger.asked_with(&id, input),
+                        ToolBlock::Result { .. } => {}
+                    });
+                };
+                let unpacked = match &mut unpacker {
+                    Some(packed) => packed.feed(bytes.unwrap_or_default(), &mut read),
+                    None => {
+                        read(bytes.unwrap_or_default());
+                        Ok(())
+                    }
+                };
                 match (blocks.is_message(), bytes) {
+                    _ if unpacked.is_err() => ledger.state().has_gaps = true,
                     (true, _) => ledger.state().reads = true,
                     // Whatever it was, it may have asked for tools.
                     (false, None) => ledger.state().has_gaps = true,
@@ -516,5 +527,17 @@ mod tests {
         answered(&ledger, 200, &[("toolu_a", "Bash", command("ls"))]).await;
         assert_eq!(reported(&ledger, "toolu_a", "Bash", command("ls")), Claim::Matched);
         assert_eq!(reported(&ledger, "toolu_x", "Bash", command("ls")), Claim::Forged);
+    }
+
+    #[tokio::test]
+    async fn a_packed_answer_is_read() {
+        let ledger = Arc::new(Ledger::default());
+        let call = json!({ "type": "tool_use", "id": "toolu_1", "name": "Bash", "input": command("ls") });
+        let message = json!({ "type": "message", "content": [call] }).to_string();
+        let packed = crate::outbound::coding::gzip(message.as_bytes());
+        let packed = Response::builder().header("content-encoding", "gzip").body(full(packed)).unwrap();
+        ledger.answer(packed).into_body().collect().await.unwrap();
+        assert_eq!(reported(&ledger, "toolu_1", "Bash", command("ls")), Claim::Matched);
+        assert_eq!(reported(&ledger, "toolu_2", "Bash", command("ls")), Claim::Forged);
     }
 }

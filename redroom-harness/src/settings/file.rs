@@ -309,6 +309,24 @@ mod tests {
     }
 
     #[test]
+    fn the_files_that_the_page_about_gateways_shows_are_read() {
+        let page = include_str!("../../../docs/gateways.md");
+        let files: Vec<&str> =
+            page.split("```toml\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
+        assert_eq!(files.len(), 2);
+        for text in files {
+            // What the environment holds is not the page's to say.
+            let mut file = parse(&text.replace("\"$", "\"")).unwrap();
+            file.path = std::path::absolute("place/redroom.toml").unwrap();
+            let proxy = file.model_proxy().unwrap().unwrap();
+            assert!(
+                !text.contains("ca = ") || format!("{proxy:?}").contains("place/certificates/team.pem"),
+                "{proxy:?}"
+            );
+        }
+    }
+
+    #[test]
     fn an_unknown_key_is_answered_with_the_nearest_known_one() {
         let error = parse("paralel = 2\n").err().unwrap();
         assert_eq!(error.code(), "invalid_config");
