@@ -127,3 +127,7 @@ pub mod private {
         )
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/guards.md")]
+mod page_about_guards {}
