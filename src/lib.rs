@@ -136,3 +136,7 @@ pub mod private {
         )
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/guards.md")]
+mod page_about_guards {}

@@ -4,6 +4,7 @@
 //! of the agent's hook, and nothing of sandboxes or models.
 
 pub(crate) mod arguments;
+mod conformance;
 mod decision;
 mod function;
 mod payload;
@@ -23,6 +24,7 @@ use redroom_sidecar::wire::HOOK_PAYLOAD_LIMIT;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
+pub use conformance::{Conformance, Payload, Row, SECRET, VERSION, conformance, payloads};
 pub use decision::{Decision, RecordedDecision};
 pub use function::IntoToolCallCheck;
 pub use payload::ToolCall;

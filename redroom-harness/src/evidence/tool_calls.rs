@@ -28,7 +28,8 @@ struct Kind {
 impl ToolCalls {
     /// Takes a report: a new call, or one that was reported before. Gives it as it stands now.
     pub(super) fn put(&mut self, mut call: RecordedToolCall) -> RecordedToolCall {
-        let apart = call.claim.is_made_up();
+        // What has no id could not be read: nothing tells it from what anybody might post.
+        let apart = call.claim.is_made_up() || call.tool_use_id.is_none();
         let kind = if apart { &mut self.made_up } else { &mut self.genuine };
         if let Some((number, earlier)) = kind.find(&call) {
             let reported = earlier.reported + 1;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::time::Instant;
 
+use super::verdict::Verdict;
 use super::{Decision, Guard, IntoToolCallCheck, PATIENCE, RecordedDecision, Ruling, ToolCall, ToolCallCheck};
 use crate::error::By;
 use crate::outbound::loopback::{Server, nobody, ok};
@@ -268,4 +269,34 @@ fn header_values_do_not_show_in_debug_output() {
         ToolCallCheck::url("https://guard.example.com").header("authorization", "hunter2").into_tool_call_check();
     assert!(!format!("{check:?}").contains("hunter2"));
     assert_eq!(check.secrets(), ["hunter2"]);
+}
+
+#[test]
+fn the_page_says_what_answers_mean() {
+    let page = include_str!("../../../docs/guards.md");
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| `{"))
+        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+        .collect();
+    assert_eq!(rows.len(), 15);
+    for row in rows {
+        let [answer, recorded, tool] = row[..] else { panic!("{row:?}") };
+        let verdict = Verdict::read(answer.trim_matches('`').as_bytes());
+        let decision = verdict.as_ref().map_or(RecordedDecision::Deny, |verdict| verdict.decision);
+        let word = serde_json::to_value(decision).unwrap();
+        let ignored = verdict.as_ref().is_ok_and(|verdict| verdict.unheard.is_some());
+        let remark = if verdict.is_err() {
+            ", with an error"
+        } else if ignored {
+            ", ignored"
+        } else {
+            ""
+        };
+        assert_eq!(recorded, format!("`{}`{remark}", word.as_str().unwrap()), "{answer}");
+        assert_eq!(tool.trim_start_matches("**").starts_with("runs"), decision.runs(), "{answer}");
+    }
+    for code in ["timeout", "network_error", "response_too_large", "invalid_response", "guard_panicked", super::FLOOD] {
+        assert!(page.contains(&format!("| `{code}` |")), "{code}");
+    }
 }

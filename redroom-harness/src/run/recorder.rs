@@ -36,6 +36,7 @@ pub(crate) struct Recorder {
     manner: Manner,
     /// How many reports were made up.
     made_up: AtomicU32,
+    flooded: AtomicBool,
     /// What answers of the guard meant and did not say, as far as it was told.
     unheard: Mutex<HashSet<String>>,
 }
@@ -75,6 +76,7 @@ impl Recorder {
             refused: AtomicBool::new(false),
             manner,
             made_up: AtomicU32::new(0),
+            flooded: AtomicBool::new(false),
             unheard: Mutex::default(),
         }
     }
@@ -100,10 +102,11 @@ impl Recorder {
 
     /// Asks the guard about a reported call, unless too many were made up.
     async fn rule(&self, claim: Claim, payload: &[u8]) -> Ruling {
-        if claim.is_made_up() && self.made_up.fetch_add(1, Ordering::Relaxed) >= MAX_MADE_UP {
+        let counts = claim.is_made_up() || claim == Claim::Repeated;
+        if counts && self.made_up.fetch_add(1, Ordering::Relaxed) >= MAX_MADE_UP {
             let detail = format!(
-                "more than {MAX_MADE_UP} tool calls were reported that no model asked for; from then on such calls were denied and the \
-                 guard not asked"
+                "more than {MAX_MADE_UP} tool calls were reported that no model asked for, or not again; from then on such calls were \
+                 denied and the guard not asked"
             );
             return Ruling::denial(Error::new(By::Agent, FLOOD, detail), Duration::ZERO);
         }
@@ -202,7 +205,9 @@ impl Tenant for Recorder {
         if let Some(call) = call.as_ref().filter(|_| !claim.is_made_up()) {
             self.ledger.ruled(&call.tool_use_id, ruling.decision);
         }
-        if let Some(error) = &ruling.error {
+        if let Some(error) = &ruling.error
+            && !(error.code() == FLOOD && self.flooded.swap(true, Ordering::Relaxed))
+        {
             self.journal.error(error.clone());
         }
         if let Some(unheard) = &ruling.unheard {
@@ -258,8 +263,15 @@ fn refusal(status: StatusCode, error: &Error) -> Response<Body> {
 
 #[cfg(test)]
 mod tests {
+    use redroom_sidecar::search::SecretSet;
+    use serde_json::json;
+
     use super::*;
     use crate::error::Call;
+    use crate::evidence::{Redactor, Store};
+    use crate::guard::{Decision, IntoToolCallCheck as _};
+    use crate::model::NoModelAccess;
+    use crate::outbound::{Client, full};
 
     #[tokio::test]
     async fn an_agent_is_told_what_to_do_and_not_where_a_service_is() {
@@ -272,5 +284,74 @@ mod tests {
         let message = told(error.with_call(call)).await;
         assert!(message.contains("network_error") && !message.contains("gateway.internal"), "{message}");
         assert!(told(hook_not_loaded()).await.contains("managed settings"));
+    }
+
+    fn report(id: &str, command: &str, more: &str) -> Bytes {
+        let payload = json!({
+            "hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": { "command": command },
+            "tool_use_id": id, "more": more,
+        });
+        payload.to_string().into()
+    }
+
+    /// A run whose guard counts how often it is asked.
+    fn recorder(folder: &std::path::Path) -> (Recorder, Arc<AtomicU32>) {
+        let store = Arc::new(Store::create(folder, "run").unwrap());
+        let journal = Arc::new(Journal::new(SecretSet::new([("key", "PLATYPUS-7731")]), Redactor::new([""; 0]), store));
+        let asked = Arc::new(AtomicU32::new(0));
+        let counting = {
+            let asked = asked.clone();
+            move |call: ToolCall| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                async move { if call.tool_input["command"] == "evil" { Decision::deny("no") } else { Decision::allow() } }
+            }
+        };
+        let guard = counting.into_tool_call_check().open(&Client::new().unwrap()).unwrap();
+        (Recorder::new("run".to_owned(), journal, Arc::new(NoModelAccess), guard, true), asked)
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_made_up_reports_takes_no_record_away_and_the_guard_is_not_asked_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let (recorder, asked) = recorder(folder.path());
+        let calls = ["real", "late"]
+            .map(|id| json!({ "type": "tool_use", "id": id, "name": "Bash", "input": { "command": id } }));
+        let answer = json!({ "type": "message", "content": calls }).to_string();
+        recorder.ledger.answer(Response::new(full(answer))).into_body().collect().await.unwrap();
+        recorder.hook(report("real", "real", "the first")).await;
+        for number in 0..100_000_u32 {
+            let answer = match number % 4 {
+                0 => recorder.hook(report("real", "real", "again")).await,
+                1 => recorder.hook(report("real", "evil", "altered")).await,
+                2 => recorder.hook(report(&format!("toolu_{number}"), "evil PLATYPUS-7731", "forged")).await,
+                _ => recorder.hook(Bytes::from_static(b"{ no payload")).await,
+            };
+            let denied = String::from_utf8_lossy(&answer).contains("\"deny\"");
+            assert!(denied || number % 4 == 0 || number < 2_000, "{number}");
+        }
+        // Neither its place nor its guard was taken from the call that comes after.
+        let before = asked.load(Ordering::Relaxed);
+        assert_eq!(before, MAX_MADE_UP + 1);
+        let answer = recorder.hook(report("late", "late", "")).await;
+        assert!(String::from_utf8_lossy(&answer).contains("\"allow\""));
+        assert_eq!(asked.load(Ordering::Relaxed), before + 1);
+
+        recorder.settle();
+        let calls = recorder.journal.tool_calls();
+        let real: Vec<_> = calls
+            .iter()
+            .filter(|call| call.tool_use_id.as_deref() == Some("real") && !call.claim.is_made_up())
+            .collect();
+        assert_eq!((real[0].id, real[0].claim, real[0].denied()), (1, Claim::Repeated, false));
+        assert!(String::from_utf8_lossy(&real[0].payload.0).contains("the first"));
+        let late = calls.iter().find(|call| call.tool_use_id.as_deref() == Some("late")).unwrap();
+        assert_eq!((late.claim, late.denied()), (Claim::Matched, false));
+        assert!(calls.len() <= 20_100, "{}", calls.len());
+        assert!(calls.iter().any(|call| call.claim == Claim::Forged && !call.secrets.is_empty()));
+        let codes: Vec<_> = recorder.journal.errors().iter().map(|error| error.code().to_owned()).collect();
+        for (code, most) in [(FLOOD, 1), ("invalid_payload", 50), ("entries_dropped", 2), ("tool_calls_dropped", 0)] {
+            assert_eq!(codes.iter().filter(|told| *told == code).count(), most, "{code}");
+        }
+        assert!(!codes.iter().any(|code| code == "denied_call_ran"));
     }
 }

@@ -89,3 +89,33 @@ async fn what_is_no_hook_call_is_a_hit() {
     assert!(said.starts_with("HTTP/1.1 404"), "{said}");
     assert_eq!(harness.hit(|hit| hit.complete).await.address, harness.hook);
 }
+
+fn post_to(path: &str, payload: &str) -> String {
+    post(payload).replacen("POST /hook ", &format!("POST {path} "), 1)
+}
+
+#[tokio::test]
+async fn what_has_run_is_passed_on_and_whatever_comes_of_it_changes_nothing() {
+    let harness = Harness::with(vec![]).await;
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = told.clone();
+    harness.answer_hook(move |request| {
+        let noted = noted.clone();
+        async move {
+            let payload = request.into_body().collect().await.unwrap().to_bytes();
+            noted.lock().unwrap().push(String::from_utf8_lossy(&payload).into_owned());
+            answer(500, Bytes::from_static(b"{\"decision\":\"block\"}"))
+        }
+    });
+    const RAN: &str = r#"{"hook_event_name":"PostToolUse","tool_use_id":"toolu_1"}"#;
+    let large =
+        format!(r#"{{"hook_event_name":"PostToolUse","tool_response":"{}","tool_use_id":"t"}}"#, "x".repeat(3_000_000));
+    for payload in [RAN, &large, "no payload", "", TOOL_CALL, r#"{"hook_event_name":"UserPromptSubmit"}"#] {
+        let said = say(harness.hook, post_to("/hook/ran", payload)).await;
+        assert!(said.starts_with("HTTP/1.1 200") && body(&said) == "{}", "{said}");
+    }
+    assert_eq!(*told.lock().unwrap(), [RAN]);
+    let vacant = Harness::vacant().await;
+    let said = say(vacant.hook, post_to("/hook/ran", RAN)).await;
+    assert_eq!(body(&said), "{}");
+}
