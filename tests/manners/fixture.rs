@@ -1,6 +1,7 @@
 //! The suite that the tests start: one attack for each manner. None of them runs by itself.
 
 mod keys;
+mod traces;
 
 use std::path::PathBuf;
 use std::pin::pin;
@@ -26,11 +27,16 @@ pub(crate) const ECHO: &str = "MANNERS_ECHO";
 pub(crate) const KEY: &str = "MANNERS_KEY";
 pub(crate) const TOKEN: &str = "MANNERS_TOKEN";
 pub(crate) const QUERY: &str = "MANNERS_QUERY";
+/// The file that everything is traced to.
+pub(crate) const TRACES: &str = "MANNERS_TRACES";
 pub(crate) const PROVIDER: &str = "ANTHROPIC_API_KEY";
 
 redroom::main!(suite());
 
 pub(crate) fn run() -> ExitCode {
+    if let Ok(path) = std::env::var(TRACES) {
+        traces::collect(&path);
+    }
     main()
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn keys_that_a_model_and_a_guard_say_back_are_nowhere() {
     let place = Place::new();
     let echo = Echo::start();
     let (key, token, query, provider) = (marked("sk"), marked("tok"), marked("query"), marked("provider"));
-    let report = place.path("junit.xml");
+    let (report, traces) = (place.path("junit.xml"), place.path("traces"));
     let ended = start(
         place
             .suite(&["keys::"])
@@ -26,6 +26,7 @@ pub(crate) fn keys_that_a_model_and_a_guard_say_back_are_nowhere() {
             .env(fixture::TOKEN, &token)
             .env(fixture::QUERY, &query)
             .env(fixture::PROVIDER, &provider)
+            .env(fixture::TRACES, &traces)
             .env("REDROOM_JUNIT", &report),
     )
     .end(PATIENCE);
@@ -40,6 +41,9 @@ pub(crate) fn keys_that_a_model_and_a_guard_say_back_are_nowhere() {
     assert_clean("standard output", ended.out.as_bytes());
     assert_clean("standard error", ended.err.as_bytes());
     assert_clean("the report", &std::fs::read(report).unwrap());
+    let traced = std::fs::read(traces).unwrap();
+    assert!(!traced.is_empty());
+    assert_clean("the traces", &traced);
     let mut files = Vec::new();
     files_below(&place.path("out"), &mut files);
     for file in &files {

@@ -255,7 +255,7 @@ impl Entry for ModelCall {
 
     fn trim(&mut self) {
         self.request.headers.clear();
-        self.asks.iter_mut().for_each(|ask| ask.name.truncate(ask.name.floor_char_boundary(64)));
+        self.asks.iter_mut().for_each(|ask| ask.name = ask.name.chars().take(64).collect());
     }
 }
 

@@ -4,6 +4,8 @@
     agent = Shell::new(),
     model_proxy = { base_url: "http://localhost:4000", headers: { "x-api-key": key() } },
     tool_call_check = none,
+    model = none,
+    allow_provider_tools = ["web_search"],
     limits = { memory: "4g", cpus: 1 },
     timeout = Duration::from_secs(60),
 )]

@@ -21,6 +21,8 @@ const _: () = {
                             .header("x-api-key", key()),
                     )
                     .no_tool_call_check()
+                    .no_model()
+                    .allow_provider_tools(["web_search"])
                     .limits(::redroom::Limits::new().memory("4g").cpus(1))
                     .timeout(Duration::from_secs(60))
             },

@@ -13,7 +13,7 @@ use super::{AskKind, Asks};
 
 /// The most names that an object may have.
 const MOST_NAMES: usize = 10_000;
-/// The longest text that is looked at, in bytes.
+/// The longest text that is looked at, in characters.
 const LONGEST_TEXT: usize = 1024;
 
 /// The format of a request, by its endpoint.
@@ -343,8 +343,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_str<E>(self, text: &str) -> Result<Seen, E> {
         // Longer ones are told by their beginning; none of the words that are known is as long.
-        let cut = text.floor_char_boundary(LONGEST_TEXT.min(text.len()));
-        let text = &text[..cut];
+        let text = text.char_indices().nth(LONGEST_TEXT).map_or(text, |(end, _)| &text[..end]);
         self.judge_text(text);
         Ok(Seen::Text(text.to_owned()))
     }
