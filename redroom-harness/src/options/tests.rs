@@ -139,8 +139,8 @@ fn what_is_planted_is_bounded_before_anything_is_made_of_it() {
         (RunOptions::new().workspace([("x", swollen.clone())]).secrets([("t", long.clone())]), "it has 73728000 bytes"),
         (
             RunOptions::new().pages([
-                ("https://a.redroom.test/", vec![b'x'; 9 << 20]),
-                ("https://a.redroom.test/b", vec![b'x'; 9 << 20]),
+                ("https://a.redroom.test/", "x".repeat(9 << 20)),
+                ("https://a.redroom.test/b", "x".repeat(9 << 20)),
             ]),
             "page \"https://a.redroom.test/b\": with it the pages have more than",
         ),
