@@ -3,9 +3,10 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use libtest_mimic::Trial;
-use redroom::{Redroom, Result, RunOptions, Suite};
+use redroom::{Limits, Redroom, Result, RunOptions, Suite};
 
 use crate::{start, trial};
 
@@ -66,6 +67,7 @@ async fn hundred_thousand(redroom: Arc<Redroom>) -> Result<()> {
 async fn flood(redroom: &Redroom, count: usize) -> Result<()> {
     let options = RunOptions::new()
         .name("flood")
+        .limits(Limits::new().turn_timeout(Duration::from_secs(3600)))
         .workspace([("tokens", "${secrets.early} ${secrets.late}"), ("flood.py", FLOOD)])
         .secrets([("early", "PLATYPUS-7731"), ("late", "WOMBAT-4412")]);
     let (flooding, neighbour) = tokio::join!(redroom.start_run(options), start(redroom, "neighbour"));

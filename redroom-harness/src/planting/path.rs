@@ -97,6 +97,7 @@ impl WorkspacePath {
         if WORKSPACE.len() + 1 + text.len() > PATH_LIMIT {
             return Err(PathFault::TooLong);
         }
+        check_depth(text)?;
         Ok(WorkspacePath(text.to_owned()))
     }
 
@@ -124,6 +125,7 @@ impl SandboxPath {
         if text.len() > PATH_LIMIT {
             return Err(PathFault::TooLong);
         }
+        check_depth(parts)?;
         for (folder, why) in CLOSED {
             if text == folder || is_below(text, folder) {
                 return Err(PathFault::Closed { folder, why });
@@ -148,9 +150,6 @@ fn check_parts(parts: &str) -> Result<(), PathFault> {
     if parts.contains('\\') {
         return Err(PathFault::Backslash);
     }
-    if parts.matches('/').count() > DEEPEST {
-        return Err(PathFault::TooDeep);
-    }
     parts.split('/').try_for_each(|part| match part {
         "" => Err(PathFault::EmptyPart),
         "." => Err(PathFault::Dot),
@@ -158,6 +157,10 @@ fn check_parts(parts: &str) -> Result<(), PathFault> {
         _ if part.len() > PART_LIMIT => Err(PathFault::PartTooLong),
         _ => Ok(()),
     })
+}
+
+fn check_depth(parts: &str) -> Result<(), PathFault> {
+    if parts.matches('/').count() > DEEPEST { Err(PathFault::TooDeep) } else { Ok(()) }
 }
 
 fn is_below(path: &str, folder: &str) -> bool {
@@ -255,10 +258,12 @@ mod tests {
     #[test]
     fn the_longest_paths_that_linux_takes_are_taken() {
         assert!(WorkspacePath::parse(&"x".repeat(255)).is_ok());
-        let longest = "/x".repeat(2047) + "y";
+        let longest = format!("/{}", "x".repeat(249)).repeat(16) + &format!("/{}", "y".repeat(94));
         assert_eq!(longest.len(), 4095);
         assert!(SandboxPath::parse(&longest).is_ok());
         assert_eq!(SandboxPath::parse(&(longest + "z")), Err(PathFault::TooLong));
+        assert!(SandboxPath::parse(&("/x".repeat(129))).is_ok());
+        assert_eq!(SandboxPath::parse(&("/x".repeat(130))), Err(PathFault::TooDeep));
     }
 
     #[test]
