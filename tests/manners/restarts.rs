@@ -214,8 +214,9 @@ impl Drop for Second {
         let _ = kill_process(self.pid(), Signal::CONT);
         let _ = kill_process(self.pid(), Signal::TERM);
         let _ = self.daemon.wait();
-        let name = self.folder.path().file_name().unwrap();
-        for left in ["var/lib", "run"].map(|folder| self.tree.join(folder).join(name)) {
+        let name = self.folder.path().file_name().unwrap().to_string_lossy();
+        for left in [format!("var/lib/{name}"), format!("run/{name}"), format!("run/{name}-exec")] {
+            let left = self.tree.join(left);
             let _ = std::fs::remove_dir_all(left);
         }
     }

@@ -13,9 +13,8 @@ exec env -i PATH="$PATH" unshare --mount --net --propagation private bash -c '
   set -e
   tree=$1 folder=$2 name=$3
   mkdir -p "$tree/run/$name" "$tree/var/lib/$name"
-  # a daemon that was killed leaves these
-  rm -f "$folder/docker.pid" "$folder/docker.sock"
-  rm -rf "$tree/run/$name-exec"
+  # What a daemon that was killed leaves, and whose numbers others may have by now. By the rest it finds its containers again.
+  rm -f "$folder/docker.pid" "$folder/docker.sock" "$tree/run/$name-exec/containerd/containerd.pid"
   mount --bind "$tree" "$tree"
   cd "$tree"
   mkdir -p .host
