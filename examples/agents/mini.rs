@@ -9,19 +9,19 @@ use redroom::{ModelEndpoint, async_trait, json};
 const PROGRAM: &str = "/opt/mini/mini.py";
 
 /// `mini.py`, with or without its tool hook.
-pub struct Mini {
+pub(crate) struct Mini {
     hooked: bool,
 }
 
 impl Mini {
     /// It asks the hook before it runs a command.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Mini { hooked: true }
     }
 
     /// It asks nobody.
     #[allow(dead_code, reason = "an example of a choice; not everybody who shares this file makes it")]
-    pub fn without_hook() -> Self {
+    pub(crate) fn without_hook() -> Self {
         Mini { hooked: false }
     }
 }

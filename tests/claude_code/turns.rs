@@ -60,6 +60,6 @@ async fn the_managed_settings_cannot_be_planted(run: Run) -> redroom::Result<()>
     session.stop().await;
     let error = planted.expect_err("settings that would take the place of redroom's");
     assert_eq!(error.code(), "invalid_path");
-    assert!(error.detail().contains("managed-settings.json") && error.detail().contains("redroom itself"), "{error}");
+    assert!(error.detail().contains("managed settings lie there"), "{error}");
     Ok(())
 }
