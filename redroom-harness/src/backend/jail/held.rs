@@ -1,9 +1,11 @@
 //! The limits of one sandbox, and the removal of their control groups: however the sandbox comes to its end, or does not come to be.
 
+use std::fs::File;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::process::Pid;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
@@ -47,8 +49,8 @@ impl Holder {
 }
 
 impl Held {
-    /// Puts a process under them: the kernel may have every processor come by first.
-    pub(super) async fn admit(&self, pid: rustix::process::Pid) -> Result<()> {
+    /// Puts a process under them, and gives the doors that it must enter by itself. The kernel may have every processor come by first.
+    pub(super) async fn admit(&self, pid: Pid) -> Result<Vec<File>> {
         let limiter = self.limiter.clone();
         blocking(move || limiter.admit(pid)).await
     }

@@ -3,7 +3,7 @@
 //! Its name says whose it is (`redroom-SESSION-NAME`), so that a sweep finds what a killed session left behind.
 
 use std::collections::HashMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -135,6 +135,20 @@ impl Group {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_version_one(&self) -> bool {
+        self.version == Version::One
+    }
+
+    /// What a process with one thread enters by, writing a zero. Whoever is moved by another has the kernel wait until every processor
+    /// has come by. Version 2 has no such door.
+    pub(super) fn door(&self) -> Result<Option<File>, String> {
+        match self.version {
+            Version::One => open_existing(&self.folder.join("tasks")).map(Some),
+            Version::Two => Ok(None),
+        }
+    }
+
     /// Moves a process in; what it starts from now on is in, too.
     pub(super) fn admit(&self, pid: Pid) -> Result<(), String> {
         self.set("cgroup.procs", pid.as_raw_pid())
@@ -219,8 +233,13 @@ fn quota(cpus: f64) -> u64 {
 
 /// Writes to a file that is there; control groups have nothing to create.
 fn put(path: &Path, value: &str) -> Result<(), String> {
-    let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(value.as_bytes()));
+    let written = open_existing(path)?.write_all(value.as_bytes());
     written.map_err(|error| format!("{} cannot be set to {value:?}: {error}", path.display()))
+}
+
+fn open_existing(path: &Path) -> Result<File, String> {
+    let file = OpenOptions::new().write(true).open(path);
+    file.map_err(|error| format!("{} cannot be written to: {error}", path.display()))
 }
 
 /// The number after a word at the start of a line.
