@@ -53,10 +53,11 @@ pub(crate) fn children(of: u32) -> Vec<u32> {
     lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
 }
 
-/// Control groups of the session, at the top of their hierarchies or where this process is.
+/// Control groups of the session, in the node of ours at the top of a hierarchy or where this process is.
 fn groups(session: &str) -> usize {
     let tops = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path());
-    let names = tops.chain(["/sys/fs/cgroup".into()]).filter_map(|top| std::fs::read_dir(top).ok()).flatten().flatten();
+    let nodes = tops.chain(["/sys/fs/cgroup".into()]).map(|top| top.join("redroom"));
+    let names = nodes.filter_map(|node| std::fs::read_dir(node).ok()).flatten().flatten();
     names.filter(|entry| entry.file_name().to_string_lossy().contains(session)).count()
 }
 

@@ -120,6 +120,42 @@ fn without_control_groups_a_sandbox_starts_on_as_many_processors_as_it_may_use()
     assert_eq!(own(all as f64, "a"), None);
 }
 
+/// A folder in place of a hierarchy of version 2: what is written to its files stays there.
+fn pretended(folder: &std::path::Path) -> (hierarchy::Place, SandboxLimits) {
+    let place = hierarchy::Place::under(hierarchy::Version::Two, folder);
+    std::fs::create_dir(&place.folder).unwrap();
+    for group in [folder, &place.folder] {
+        std::fs::write(group.join("cgroup.subtree_control"), "").unwrap();
+    }
+    (place, limits())
+}
+
+#[test]
+fn a_node_of_ours_hands_controllers_down_so_that_nobody_takes_them_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, limits) = pretended(folder.path());
+    let mut group = Group::create(&place, "redroom-x").unwrap();
+    assert_eq!(group.folder(), folder.path().join("redroom/redroom-x"));
+    std::fs::write(group.folder().join("pids.max"), "").unwrap();
+    group.hold(Controller::Pids, &limits).unwrap();
+    for above in [folder.path(), &place.folder] {
+        assert_eq!(std::fs::read_to_string(above.join("cgroup.subtree_control")).unwrap(), "+pids");
+    }
+}
+
+#[test]
+fn a_node_is_there_as_long_as_it_has_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = hierarchy::Place::under(hierarchy::Version::One, folder.path());
+    let [one, two] = ["one", "two"].map(|name| Group::create(&place, name).unwrap());
+    one.remove().unwrap();
+    assert!(place.folder.is_dir());
+    two.remove().unwrap();
+    assert!(!place.folder.exists());
+    Group::create(&place, "three").unwrap().remove().unwrap();
+    assert!(folder.path().is_dir(), "it is not ours");
+}
+
 #[test]
 fn a_group_kills_for_memory_and_says_so() {
     let Some(limiter) = with_groups(&limits()) else { return };
@@ -239,6 +275,6 @@ fn a_sweep_leaves_what_may_be_another_folders_session_until_nothing_runs_in_it()
 
 fn names() -> HashSet<String> {
     let folders = here().places().map(|place| place.folder).collect::<Vec<_>>();
-    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
