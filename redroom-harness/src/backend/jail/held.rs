@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::Pid;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::limits::{Hierarchies, Limiter};
@@ -55,10 +56,10 @@ impl Held {
         blocking(move || limiter.admit(pid)).await
     }
 
-    /// Has the groups removed, with whatever is still in them: nobody waits for that but the session's end.
-    pub(super) fn let_go(&self) {
+    /// Has the groups removed, with whatever is still in them: nobody has to wait for that but the session's end.
+    pub(super) fn let_go(&self) -> Option<JoinHandle<()>> {
         if !self.limiter.has_groups() || self.is_let_go.swap(true, Ordering::Relaxed) {
-            return;
+            return None;
         }
         let limiter = self.limiter.clone();
         let close = move || {
@@ -66,7 +67,7 @@ impl Held {
                 tracing::warn!(%error, "the next start will sweep it");
             }
         };
-        self.removals.spawn_blocking_on(close, &self.runtime);
+        Some(self.removals.spawn_blocking_on(close, &self.runtime))
     }
 }
 
@@ -80,7 +81,7 @@ impl Deref for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.let_go();
+        drop(self.let_go());
     }
 }
 

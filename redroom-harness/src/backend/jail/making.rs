@@ -88,6 +88,16 @@ impl Helper {
         self.limits == *limits && !self.processes.first.has_ended()
     }
 
+    /// Ends what nothing comes of any more.
+    pub(super) async fn end(self) {
+        let Helper { processes, held, .. } = self;
+        drop(processes);
+        if let Some(removal) = held.let_go() {
+            // It says by itself what it could not do.
+            let _ = removal.await;
+        }
+    }
+
     /// Makes the sandbox.
     pub(super) async fn make(self, program: &[ProgramFile], spec: SandboxSpec) -> Result<Made> {
         let Helper { words, processes, own, fixed, pid, held, .. } = self;
