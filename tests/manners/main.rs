@@ -6,7 +6,11 @@ mod absence;
 mod echo;
 mod engine;
 mod fixture;
+#[cfg(target_os = "linux")]
+mod jails;
 mod keys;
+#[cfg(target_os = "linux")]
+mod kin;
 mod listing;
 mod losses;
 mod mistakes;
@@ -74,6 +78,15 @@ fn main() -> ExitCode {
             an_engine_that_is_lost_ends_the_run_with_an_error,
         },
     ));
+    #[cfg(target_os = "linux")]
+    all.extend(trials!(with_jail:
+        jails::{
+            a_suite_that_ends_while_a_jail_is_made_leaves_nothing,
+            a_suite_that_ends_in_mid_turn_leaves_nothing,
+            a_suite_that_ends_while_evidence_is_taken_leaves_nothing,
+            a_suite_whose_keepers_are_killed_loses_two_runs_and_no_more,
+        },
+    ));
     libtest_mimic::run(&Arguments::from_args(), all).exit_code()
 }
 
@@ -81,6 +94,19 @@ fn plain(name: &'static str, test: fn()) -> Trial {
     Trial::test(name, move || {
         test();
         Ok(())
+    })
+}
+
+/// A trial that is ignored where this machine lets nobody make a jail, unless `REDROOM_REQUIRE` names it.
+#[cfg(target_os = "linux")]
+fn with_jail(name: &'static str, test: fn()) -> Trial {
+    Trial::ignorable_test(name, move || {
+        let required = std::env::var("REDROOM_REQUIRE").is_ok_and(|required| required.contains("jail"));
+        if !required && !jails::can_be_made() {
+            return Ok(Completion::ignored_with("no jail can be made here"));
+        }
+        test();
+        Ok(Completion::Completed)
     })
 }
 
