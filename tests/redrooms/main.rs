@@ -6,6 +6,7 @@
 mod both;
 
 mod catch_all;
+mod crowds;
 mod given_up;
 mod side_by_side;
 
@@ -24,7 +25,10 @@ fn play() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each trial takes as many slots as it needs: one after the other.
     arguments.test_threads = Some(1);
-    let trials = [catch_all::trials(), given_up::trials(), side_by_side::trials()].into_iter().flatten().collect();
+    let trials = [catch_all::trials(), crowds::trials(), given_up::trials(), side_by_side::trials()]
+        .into_iter()
+        .flatten()
+        .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
