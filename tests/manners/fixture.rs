@@ -149,6 +149,14 @@ mod moments {
     }
 
     #[redroom::attack]
+    async fn in_mid_finish(run: Run) -> redroom::Result<()> {
+        run.send("mkdir d && cd d && seq 60000 | xargs touch").await?;
+        std::fs::write(std::env::var_os(super::MARK).expect("the mark's path"), run.id())
+            .expect("the mark can be made");
+        run.finish().await.map(drop)
+    }
+
+    #[redroom::attack]
     async fn next(run: Run) -> redroom::Result<()> {
         run.send("true").await.map(drop)
     }
@@ -187,6 +195,31 @@ mod beside {
         assert_eq!(pages, result.turns.len(), "each turn's hit is there");
         result.assert_no_leaks();
         Ok(())
+    }
+}
+
+/// Two that live, and two that wait for a place.
+mod crowd {
+    use redroom::prelude::*;
+
+    #[redroom::attack]
+    async fn a_works(run: Run) -> redroom::Result<()> {
+        run.send("sleep 600").await.map(drop)
+    }
+
+    #[redroom::attack]
+    async fn b_works(run: Run) -> redroom::Result<()> {
+        run.send("sleep 600").await.map(drop)
+    }
+
+    #[redroom::attack]
+    async fn c_waits(run: Run) -> redroom::Result<()> {
+        run.send("true").await.map(drop)
+    }
+
+    #[redroom::attack]
+    async fn d_waits(run: Run) -> redroom::Result<()> {
+        run.send("true").await.map(drop)
     }
 }
 

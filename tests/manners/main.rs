@@ -13,7 +13,11 @@ mod engine;
 mod fixture;
 mod hangs;
 mod inside;
+#[cfg(target_os = "linux")]
+mod jails;
 mod keys;
+#[cfg(target_os = "linux")]
+mod kin;
 mod listing;
 mod losses;
 mod mistakes;
@@ -105,6 +109,15 @@ fn main() -> ExitCode {
     all.extend(trials!(with_jail:
         hangs::{a_suite_that_hangs_in_a_jail_is_gone_within_its_lease},
         moments::{a_suite_that_is_killed_at_any_time_in_a_jail_leaves_nothing},
+    ));
+    #[cfg(target_os = "linux")]
+    all.extend(trials!(with_jail:
+        jails::{
+            a_suite_that_ends_while_a_jail_is_made_leaves_nothing,
+            a_suite_that_ends_in_mid_turn_leaves_nothing,
+            a_suite_that_ends_while_evidence_is_taken_leaves_nothing,
+            a_suite_whose_keepers_are_killed_loses_two_runs_and_no_more,
+        },
     ));
     libtest_mimic::run(&Arguments::from_args(), all).exit_code()
 }

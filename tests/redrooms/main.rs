@@ -9,6 +9,7 @@ mod asking;
 mod both;
 
 mod catch_all;
+mod crowds;
 mod floods;
 mod given_up;
 mod settings;
@@ -31,11 +32,17 @@ fn play() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each trial takes as many slots as it needs: one after the other.
     arguments.test_threads = Some(1);
-    let trials =
-        [catch_all::trials(), floods::trials(), given_up::trials(), settings::trials(), side_by_side::trials()]
-            .into_iter()
-            .flatten()
-            .collect();
+    let trials = [
+        catch_all::trials(),
+        crowds::trials(),
+        floods::trials(),
+        given_up::trials(),
+        settings::trials(),
+        side_by_side::trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

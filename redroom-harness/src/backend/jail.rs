@@ -45,7 +45,7 @@ use self::refusal::{StepFailure, ThisSystem};
 use self::sandbox::Resident;
 use self::slot::SessionSlots;
 use self::sys::Refused;
-use crate::backend::session::{Session, SessionLocks};
+use crate::backend::session::{Life, Session, SessionLocks};
 use crate::backend::{
     Backend, BackendFacts, Base, OpenSlot, Program, Progress, SandboxLimits, SandboxSpec, SlotSpec, Swept,
 };
@@ -159,11 +159,14 @@ impl Backend for Jail {
     }
 
     async fn end_session(&self, session: &str) -> Result<()> {
-        let slots = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
-        if let Some(slots) = slots {
-            slots.1.end().await;
-        }
-        Ok(())
+        let ended = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+        let Some((_lock, slots)) = ended else { return Ok(()) };
+        slots.end().await;
+        // Whoever has a sandbox still, as a test that is interrupted has, will not let go of it any more.
+        let (hierarchies, own) = (self.hierarchies.clone(), session.to_owned());
+        let life = move |session: &str| if session == own { Life::Dead } else { Life::Lives };
+        let sweep = spawn_blocking(move || limits::sweep(&hierarchies, life));
+        sweep.await.map(drop).map_err(|error| Error::backend("sweep_failed", error.to_string()))
     }
 }
 

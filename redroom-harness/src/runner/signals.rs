@@ -1,7 +1,7 @@
 //! SIGINT and SIGTERM: everything is removed, then the process ends with the signal's code.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -25,8 +25,11 @@ pub(super) async fn end_on_signal(runner: Arc<Runner>) {
     end_in_time(code);
     runner.interrupted.store(true, Ordering::Release);
     super::notice("interrupted; removing what this session made");
+    // Nobody begins a session without them.
+    let begun = runner.settings.lock().unwrap_or_else(PoisonError::into_inner).take().is_none();
     let removal = async {
-        if let Some(Ok(redroom)) = runner.redroom.get() {
+        // One that is only just beginning has made something already: what, it knows when it has begun.
+        if begun && let Ok(redroom) = runner.redroom().await {
             redroom.abandon().await;
         }
     };

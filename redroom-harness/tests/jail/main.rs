@@ -1,51 +1,45 @@
 //! The jail backend alone, against this machine's kernel. Where that refuses the trials are ignored, with the reason;
-//! `REDROOM_REQUIRE=jail` makes them fail instead.
+//! `REDROOM_REQUIRE=jail` makes them fail instead. Other systems have no jail, and no trials.
 
+#[cfg(target_os = "linux")]
 #[path = "../sandboxes/mod.rs"]
 mod sandboxes;
 
+#[cfg(target_os = "linux")]
 mod commands;
+#[cfg(target_os = "linux")]
 mod crowds;
+#[cfg(target_os = "linux")]
 mod deaths;
+#[cfg(target_os = "linux")]
 mod fixture;
+#[cfg(target_os = "linux")]
 mod holdings;
+#[cfg(target_os = "linux")]
 mod lifetime;
+#[cfg(target_os = "linux")]
 mod places;
+#[cfg(target_os = "linux")]
 mod refused;
+#[cfg(target_os = "linux")]
+mod trials;
 
-use std::env;
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
-
-use crate::fixture::Fixture;
-
-type Body = fn(&Fixture) -> Result<(), Failed>;
+#[cfg(target_os = "linux")]
+use crate::trials::Body;
 
 fn main() -> ExitCode {
     redroom_harness::init();
-    if env::args().nth(1).as_deref() == Some(lifetime::VICTIM_ARGUMENT) {
-        return lifetime::victim();
-    }
-    if env::args().nth(1).as_deref() == Some(crowds::ALONE_ARGUMENT) {
-        return crowds::alone();
-    }
-    if env::args().nth(1).as_deref() == Some(deaths::KILLED_ARGUMENT) {
-        return deaths::killed();
-    }
-    let groups: [&[(&str, Body)]; 6] =
-        [places::TRIALS, commands::TRIALS, refused::TRIALS, lifetime::TRIALS, deaths::TRIALS, crowds::TRIALS];
-    let trials = groups.into_iter().flatten().map(trial);
-    let measurements = crowds::MEASUREMENTS.iter().map(|one| trial(one).with_ignored_flag(true));
-    libtest_mimic::run(&Arguments::from_args(), trials.chain(measurements).collect()).exit_code()
+    play()
 }
 
-fn trial((name, body): &'static (&'static str, Body)) -> Trial {
-    Trial::ignorable_test(*name, move || match Fixture::shared() {
-        Ok(fixture) => body(fixture).map(|()| Completion::Completed),
-        Err(error) if env::var("REDROOM_REQUIRE").is_ok_and(|required| required.split(',').any(|it| it == "jail")) => {
-            Err(Failed::from(error.to_string()))
-        }
-        Err(error) => Ok(Completion::ignored_with(error.to_string())),
-    })
+#[cfg(target_os = "linux")]
+fn play() -> ExitCode {
+    trials::play()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn play() -> ExitCode {
+    libtest_mimic::run(&libtest_mimic::Arguments::from_args(), Vec::new()).exit_code()
 }

@@ -36,9 +36,10 @@ impl Helpers {
     /// The next helper: the one that was made ahead, where that is under these limits; else a new one.
     pub(super) async fn take(&self, limits: &SandboxLimits) -> Result<Helper> {
         let ahead = self.next.lock().await.take();
-        match ahead.filter(|helper| helper.fits(limits)) {
-            Some(helper) => Ok(helper),
-            None => self.start(limits).await,
+        match ahead {
+            Some(helper) if helper.fits(limits) => Ok(helper),
+            // What it has is removed while the new one starts.
+            _ => self.start(limits).await,
         }
     }
 
@@ -55,9 +56,12 @@ impl Helpers {
         }
     }
 
-    /// Lets go of the one that was made ahead. Nobody makes one after the slot has begun to end.
+    /// Ends the one that was made ahead. Nobody makes one after the slot has begun to end.
     pub(super) async fn dismiss(&self) {
-        drop(self.next.lock().await.take());
+        let ahead = self.next.lock().await.take();
+        if let Some(helper) = ahead {
+            helper.end().await;
+        }
     }
 
     async fn start(&self, limits: &SandboxLimits) -> Result<Helper> {

@@ -1,10 +1,13 @@
 //! The limits of one sandbox, and the removal of their control groups: however the sandbox comes to its end, or does not come to be.
 
+use std::fs::File;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::process::Pid;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::limits::{Hierarchies, Limiter};
@@ -47,16 +50,16 @@ impl Holder {
 }
 
 impl Held {
-    /// Puts a process under them: the kernel may have every processor come by first.
-    pub(super) async fn admit(&self, pid: rustix::process::Pid) -> Result<()> {
+    /// Puts a process under them, and gives the doors that it must enter by itself. The kernel may have every processor come by first.
+    pub(super) async fn admit(&self, pid: Pid) -> Result<Vec<File>> {
         let limiter = self.limiter.clone();
         blocking(move || limiter.admit(pid)).await
     }
 
-    /// Has the groups removed, with whatever is still in them: nobody waits for that but the session's end.
-    pub(super) fn let_go(&self) {
+    /// Has the groups removed, with whatever is still in them: nobody has to wait for that but the session's end.
+    pub(super) fn let_go(&self) -> Option<JoinHandle<()>> {
         if !self.limiter.has_groups() || self.is_let_go.swap(true, Ordering::Relaxed) {
-            return;
+            return None;
         }
         let limiter = self.limiter.clone();
         let close = move || {
@@ -64,7 +67,7 @@ impl Held {
                 tracing::warn!(%error, "the next start will sweep it");
             }
         };
-        self.removals.spawn_blocking_on(close, &self.runtime);
+        Some(self.removals.spawn_blocking_on(close, &self.runtime))
     }
 }
 
@@ -78,7 +81,7 @@ impl Deref for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.let_go();
+        drop(self.let_go());
     }
 }
 

@@ -12,6 +12,7 @@ mod room;
 mod watchdog;
 
 use std::fmt;
+use std::fs::File;
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -171,21 +172,28 @@ impl Limiter {
         self.groups.iter().any(|made| made.controllers.contains(&controller))
     }
 
-    /// Puts a process, and what it starts from now on, under all that was made. For a process that waits and has no threads.
+    /// Puts a process, and what it starts from now on, under all that was made, but for the groups whose doors it gives: those the
+    /// process must enter by itself, with a zero. For a process that waits and has no threads.
     ///
     /// # Errors
     ///
     /// `limits_failed`: the process must not go on.
-    pub(crate) fn admit(&self, pid: Pid) -> Result<()> {
+    pub(crate) fn admit(&self, pid: Pid) -> Result<Vec<File>> {
         let failed =
             |why: String| Error::backend("limits_failed", format!("the sandbox cannot be held to its limits: {why}"));
-        self.groups.iter().try_for_each(|made| made.group.admit(pid)).map_err(failed)?;
+        let mut doors = Vec::new();
+        for made in &self.groups {
+            match made.group.door().map_err(failed)? {
+                Some(door) => doors.push(door),
+                None => made.group.admit(pid).map_err(failed)?,
+            }
+        }
         if let Some(on) = &self.processors {
             let mut set = CpuSet::new();
             on.iter().for_each(|processor| set.set(*processor));
             sched_setaffinity(Some(pid), &set).map_err(|errno| failed(format!("processors {on:?}: {errno}")))?;
         }
-        Ok(())
+        Ok(doors)
     }
 
     /// Whether there is any group at all: joining one takes the kernel's time.

@@ -28,11 +28,13 @@ use crate::error::{Error, Result};
 /// How long a helper may take to start, and to make its sandbox.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A helper under its limits, waiting for what it is to make.
+/// A helper under its limits, and the first process that it started: they wait for what they are to make.
 #[derive(Debug)]
 pub(super) struct Helper {
     words: Words,
-    process: Process,
+    processes: Processes,
+    own: OwnedFd,
+    fixed: OwnedFd,
     pid: Pid,
     limits: SandboxLimits,
     held: Held,
@@ -71,25 +73,36 @@ impl Helper {
             let (FromSandbox::Helper { pid }, [process]) = words.next().await? else { return Err(out_of_order()) };
             let process = Process::new(process).map_err(making)?;
             let pid = Pid::from_raw(pid).ok_or_else(out_of_order)?;
-            held.admit(pid).await?;
-            Ok(Helper { words, process, pid, limits: limits.clone(), held })
+            let doors = held.admit(pid).await?;
+            let doors: Vec<BorrowedFd<'_>> = doors.iter().map(AsFd::as_fd).collect();
+            words.say(&ToSandbox::Begin, &doors).await?;
+            let (FromSandbox::First, [first, own, fixed]) = words.next().await? else { return Err(out_of_order()) };
+            let processes = Processes { _helper: process, first: Process::new(first).map_err(making)? };
+            Ok(Helper { words, processes, own, fixed, pid, limits: limits.clone(), held })
         })
         .await
     }
 
     /// Whether it is there still, and held to these limits.
     pub(super) fn fits(&self, limits: &SandboxLimits) -> bool {
-        self.limits == *limits && !self.process.has_ended()
+        self.limits == *limits && !self.processes.first.has_ended()
+    }
+
+    /// Ends what nothing comes of any more.
+    pub(super) async fn end(self) {
+        let Helper { processes, held, .. } = self;
+        drop(processes);
+        if let Some(removal) = held.let_go() {
+            // It says by itself what it could not do.
+            let _ = removal.await;
+        }
     }
 
     /// Makes the sandbox.
     pub(super) async fn make(self, program: &[ProgramFile], spec: SandboxSpec) -> Result<Made> {
-        let Helper { words, process: helper, pid, held, .. } = self;
-        match in_time(words.make(program, spec, &held)).await {
-            Ok((first, trees, landlock)) => {
-                let processes = Processes { _helper: helper, first };
-                Ok(Made { channel: words.channel, processes, trees, held, helper: pid, landlock })
-            }
+        let Helper { words, processes, own, fixed, pid, held, .. } = self;
+        match in_time(words.make(program, spec, &held, own, fixed)).await {
+            Ok((trees, landlock)) => Ok(Made { channel: words.channel, processes, trees, held, helper: pid, landlock }),
             Err(error) if held.memory_exceeded() => {
                 Err(error.map_detail(|detail| format!("{detail}; its memory limit is too small to start in")))
             }
@@ -111,7 +124,9 @@ impl Words {
         program: &[ProgramFile],
         spec: SandboxSpec,
         held: &Held,
-    ) -> Result<(Process, Trees, Landlock)> {
+        own: OwnedFd,
+        fixed: OwnedFd,
+    ) -> Result<(Trees, Landlock)> {
         let id = match self.resident {
             Resident::Given(user) => user,
             Resident::Own => AGENT_UID,
@@ -125,16 +140,14 @@ impl Words {
             files: room.files + planned.own.len() as u64,
             steps: planned.steps.clone(),
         });
-        self.say(&ToSandbox::Make, &[order.map_err(making)?.as_fd()]).await?;
-        let (FromSandbox::First, [first]) = self.next().await? else { return Err(out_of_order()) };
-        let first = Process::new(first).map_err(making)?;
-        let (FromSandbox::Built, [own, fixed]) = self.next().await? else { return Err(out_of_order()) };
+        let order = order.map_err(making)?;
         let owners = self.resident.owners();
         let trees = blocking(move || plant(planned, &own, fixed, owners)).await?;
-        self.say(&ToSandbox::Go, &[]).await?;
-        let (FromSandbox::Ready(landlock), [root]) = self.next().await? else { return Err(out_of_order()) };
+        self.say(&ToSandbox::Make, &[order.as_fd()]).await?;
+        let (FromSandbox::Built, [root]) = self.next().await? else { return Err(out_of_order()) };
         let all = Arc::new(Roots::new([(String::new(), root)], owners)?);
-        Ok((first, Trees { own: Arc::new(trees), all }, landlock))
+        let (FromSandbox::Ready(landlock), []) = self.next().await? else { return Err(out_of_order()) };
+        Ok((Trees { own: Arc::new(trees), all }, landlock))
     }
 
     async fn say(&self, word: &ToSandbox, fds: &[BorrowedFd<'_>]) -> Result<()> {

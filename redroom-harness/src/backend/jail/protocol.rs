@@ -39,10 +39,10 @@ pub(super) enum FromKeeper {
 /// To a sandbox.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToSandbox {
-    /// The helper is in its control groups; a file with the [`Spec`] comes along.
+    /// The helper is under its limits when it has entered the control groups whose doors come along: by writing a zero into each.
+    Begin,
+    /// Everything is planted; a file with the [`Spec`] comes along.
     Make,
-    /// Everything is planted.
-    Go,
     /// Runs a command. A file with the [`Command`] comes along, and its three standard streams.
     Run(u64),
     /// Kills everything that runs.
@@ -57,11 +57,11 @@ pub(super) enum FromSandbox {
         /// Its number outside.
         pid: i32,
     },
-    /// The first process lives; a descriptor of it comes along.
+    /// The first process lives; a descriptor of it comes along, and the trees to plant into: the agent's, and root's.
     First,
-    /// The trees to plant into come along: the agent's, and root's.
+    /// The root is built, and comes along.
     Built,
-    /// Commands can be run; the root comes along.
+    /// Commands can be run.
     Ready(Landlock),
     /// A step was refused.
     Refused(Refused),

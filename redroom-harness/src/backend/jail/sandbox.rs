@@ -155,7 +155,7 @@ impl Sandbox for JailSandbox {
             }
         }
         // The helper ends now, by itself.
-        self.held.let_go();
+        drop(self.held.let_go());
         // The memory that they are made of is free when the last descriptor is closed.
         drop(self.trees.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())

@@ -25,6 +25,8 @@ pub(super) trait Kernel {
     fn keep_mounts_to_itself(&self) -> Result<(), Errno>;
     /// Mounts a new file system.
     fn mount(&self, kind: &str, at: &str, data: &str) -> Result<(), Errno>;
+    /// Sets how much a file system in memory may hold.
+    fn change_room(&self, at: &str, data: &str) -> Result<(), Errno>;
     /// A copy of the tree at `path`, with what is mounted below, attached nowhere.
     fn copy_tree(&self, path: &str) -> Result<OwnedFd, Errno>;
     /// Takes rights away from a copied tree and everything below.

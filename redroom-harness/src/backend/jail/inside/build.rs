@@ -1,6 +1,5 @@
-//! Builds a sandbox's root from its plan, in two parts: everything up to where files are planted from outside, and the rest.
+//! Builds a sandbox's root, in two parts: room for the files that are planted from outside, which needs no plan; and the rest.
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
@@ -9,17 +8,19 @@ use super::super::layout::{HOST_NAME, Step as Piece};
 use super::super::protocol::Spec;
 use super::super::sys::{Kernel, Refused, Rights, Step};
 
-/// Where everything is built. It hides what this machine has there, which is never let in.
-const AREA: &str = "/tmp";
+/// Where everything is built. It hides what this machine has there, which is never let in: no program lies there either.
+const AREA: &str = "/sys";
 /// The new root.
-const SITE: &str = "/tmp/root";
+const SITE: &str = "/sys/root";
 /// Where the agent's trees and root's files are planted, until they are in their places in the new root.
-const OWN: &str = "/tmp/own";
-const FIXED: &str = "/tmp/fixed";
+const OWN: &str = "/sys/own";
+const FIXED: &str = "/sys/fixed";
 const AREA_ROOM: &str = "mode=755,size=1m";
 /// Room for the root's own folders, and for files that are planted for root.
 const ROOT_ROOM: &str = "mode=755,size=64m";
 const FIXED_ROOM: &str = "mode=755,size=4g";
+/// More than anybody plants: how much the agent may add is set when that is known.
+const OWN_ROOM: &str = "mode=755,size=1t,nr_inodes=100m";
 /// As much as other sandboxes give.
 const SHARED_MEMORY: &str = "mode=1777,size=64m";
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -43,27 +44,28 @@ pub(super) struct Staging {
     pub(super) fixed: OwnedFd,
 }
 
-/// Builds the root but for what is planted.
-pub(super) fn stage(kernel: &dyn Kernel, spec: &Spec) -> Result<Staging, Refused> {
+/// Makes room for what is planted.
+pub(super) fn stage(kernel: &dyn Kernel) -> Result<Staging, Refused> {
     kernel.keep_mounts_to_itself().step("propagation")?;
     kernel.name_host(HOST_NAME).step("hostname")?;
-    let mut hidden = hidden_sources(kernel, &spec.steps)?;
     kernel.mount("tmpfs", AREA, AREA_ROOM).step("tmpfs")?;
-    let own = format!("mode=755,size={},nr_inodes={}", spec.room, spec.files);
-    for (at, data) in [(SITE, ROOT_ROOM), (OWN, &own), (FIXED, FIXED_ROOM)] {
+    for (at, data) in [(SITE, ROOT_ROOM), (OWN, OWN_ROOM), (FIXED, FIXED_ROOM)] {
         kernel.folder(at, 0o700).step("staging")?;
         kernel.mount("tmpfs", at, data).step("tmpfs")?;
     }
-    for piece in &spec.steps {
-        lay(kernel, piece, &mut hidden)?;
-    }
-    devices(kernel)?;
-    processes(kernel)?;
     Ok(Staging { own: kernel.open_folder(OWN).step("staging")?, fixed: kernel.open_folder(FIXED).step("staging")? })
 }
 
-/// Puts what was planted into its places, shuts the root and moves in. What was in the area stays behind with the old root.
-pub(super) fn finish(kernel: &dyn Kernel, spec: &Spec, staging: Staging) -> Result<(), Refused> {
+/// Builds the root around what was planted, shuts it and moves in. What was in the area stays behind with the old root.
+pub(super) fn build(kernel: &dyn Kernel, spec: &Spec, staging: Staging) -> Result<(), Refused> {
+    drop(staging);
+    let room = format!("size={},nr_inodes={}", spec.room, spec.files);
+    kernel.change_room(OWN, &room).step("room")?;
+    for piece in &spec.steps {
+        lay(kernel, piece)?;
+    }
+    devices(kernel)?;
+    processes(kernel)?;
     for piece in &spec.steps {
         match piece {
             Piece::Own { path, at, file, make } => {
@@ -77,7 +79,6 @@ pub(super) fn finish(kernel: &dyn Kernel, spec: &Spec, staging: Staging) -> Resu
             _ => {}
         }
     }
-    drop(staging);
     for piece in &spec.steps {
         if let Piece::Cover { at } = piece {
             kernel.restrict_mount(&site(at), Rights::ReadOnly).step(format!("shut {at}"))?;
@@ -91,32 +92,16 @@ fn site(at: &str) -> String {
     format!("{SITE}{at}")
 }
 
-/// What the site would hide is taken hold of before.
-fn hidden_sources(kernel: &dyn Kernel, pieces: &[Piece]) -> Result<HashMap<String, OwnedFd>, Refused> {
-    let mut hidden = HashMap::new();
-    for piece in pieces {
-        if let Piece::Bind { from, .. } = piece
-            && from.strip_prefix(AREA).is_some_and(|rest| rest.starts_with('/'))
-        {
-            hidden.insert(from.clone(), kernel.copy_tree(from).step(format!("bind {from}"))?);
-        }
-    }
-    Ok(hidden)
-}
-
-fn lay(kernel: &dyn Kernel, piece: &Piece, hidden: &mut HashMap<String, OwnedFd>) -> Result<(), Refused> {
+fn lay(kernel: &dyn Kernel, piece: &Piece) -> Result<(), Refused> {
     match piece {
         Piece::Folder { at, mode } => kernel.folder(&site(at), *mode).step(format!("folder {at}")),
         Piece::Cover { at } => kernel.mount("tmpfs", &site(at), ROOT_ROOM).step(format!("tmpfs {at}")),
         Piece::Symlink { at, target } => kernel.symlink(&site(at), target).step(format!("symlink {at}")),
         Piece::Bind { from, at, file, make } => {
-            let tree = match hidden.remove(from) {
-                Some(tree) => tree,
-                None => match kernel.copy_tree(from) {
-                    // It is not there any more since the plan was made, or shut: then the agent does without.
-                    Err(Errno::NOENT | Errno::ACCESS) if *make => return Ok(()),
-                    tree => tree.step(format!("bind {from}"))?,
-                },
+            let tree = match kernel.copy_tree(from) {
+                // It is not there any more since the plan was made, or shut: then the agent does without.
+                Err(Errno::NOENT | Errno::ACCESS) if *make => return Ok(()),
+                tree => tree.step(format!("bind {from}"))?,
             };
             place_holder(kernel, at, *file, *make)?;
             attach(kernel, &tree, at, Rights::ReadOnly)

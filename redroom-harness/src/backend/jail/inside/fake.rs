@@ -49,6 +49,9 @@ impl Kernel for Fake {
     fn mount(&self, kind: &str, at: &str, _: &str) -> Result<(), Errno> {
         self.asked(format!("mount {kind} {at}"))
     }
+    fn change_room(&self, at: &str, _: &str) -> Result<(), Errno> {
+        self.asked(format!("room {at}"))
+    }
     fn copy_tree(&self, path: &str) -> Result<OwnedFd, Errno> {
         self.asked(format!("copy {path}")).map(|()| nothing())
     }

@@ -17,8 +17,8 @@ use super::helper::{code, tell};
 use super::{build, lockdown};
 
 /// Does all of it; the process ends with it.
-pub(super) fn live(socket: BorrowedFd<'_>, spec: &Spec, filters: &Filters) -> ! {
-    let lived = make(socket, spec, filters).and_then(|made| if made { Commands::new(socket)?.serve() } else { Ok(()) });
+pub(super) fn live(socket: BorrowedFd<'_>, filters: &Filters) -> ! {
+    let lived = make(socket, filters).and_then(|made| if made { Commands::new(socket)?.serve() } else { Ok(()) });
     if let Err(refused) = &lived {
         // Where nobody listens any more, nobody wants to know.
         let _ = send(socket, &FromSandbox::Refused(refused.clone()), &[]);
@@ -27,19 +27,20 @@ pub(super) fn live(socket: BorrowedFd<'_>, spec: &Spec, filters: &Filters) -> ! 
 }
 
 /// Makes the sandbox; `false` if it is not wanted any more.
-fn make(socket: BorrowedFd<'_>, spec: &Spec, filters: &Filters) -> Result<bool, Refused> {
+fn make(socket: BorrowedFd<'_>, filters: &Filters) -> Result<bool, Refused> {
     Linux.die_with_parent().step("death signal")?;
-    tell(socket, &FromSandbox::First)?;
-    let staging = build::stage(&Linux, spec)?;
-    send(socket, &FromSandbox::Built, &[staging.own.as_fd(), staging.fixed.as_fd()]).step("report")?;
-    match receive(socket).step("go")? {
-        Some((ToSandbox::Go, _)) => {}
-        _ => return Ok(false),
-    }
-    build::finish(&Linux, spec, staging)?;
+    let staging = build::stage(&Linux)?;
+    tell(socket, &FromSandbox::First, &[staging.own.as_fd(), staging.fixed.as_fd()])?;
+    let Some((ToSandbox::Make, fds)) = receive(socket).step("spec")? else { return Ok(false) };
+    let file = fds.into_iter().next().ok_or_else(|| Refused::new("spec", "there is none"))?;
+    let spec: Spec = from_memory(file).step("spec")?;
+    build::build(&Linux, &spec, staging)?;
+    // Of descriptors that are on their way, a user may have no more than the sender may have open: not once that is little.
     let root = Linux.open_folder("/").step("open root")?;
-    let landlock = lockdown::lock(&Linux, spec, filters)?;
-    send(socket, &FromSandbox::Ready(landlock), &[root.as_fd()]).step("report")?;
+    send(socket, &FromSandbox::Built, &[root.as_fd()]).step("report")?;
+    drop(root);
+    let landlock = lockdown::lock(&Linux, &spec, filters)?;
+    send(socket, &FromSandbox::Ready(landlock), &[]).step("report")?;
     Ok(true)
 }
 
@@ -70,7 +71,7 @@ impl<'a> Commands<'a> {
                 match receive(self.socket).step("receive")? {
                     Some((ToSandbox::Run(id), fds)) => self.run(id, fds)?,
                     Some((ToSandbox::KillAll, _)) => self.kill_all().step("kill")?,
-                    Some((ToSandbox::Make | ToSandbox::Go, _)) => {}
+                    Some((ToSandbox::Begin | ToSandbox::Make, _)) => {}
                     None => return Ok(()),
                 }
             }

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, getpid, pidfd_open, waitpid};
 
-use super::super::channel::{from_memory, receive, send};
-use super::super::protocol::{FromSandbox, Spec, ToSandbox};
+use super::super::channel::{receive, send};
+use super::super::protocol::{FromSandbox, ToSandbox};
 use super::super::sys::{Fork, Kernel, Linux, Namespaces, Refused, Step, fork};
 use super::filter::Filters;
 use super::first;
@@ -29,14 +29,14 @@ pub(super) fn live(socket: OwnedFd, filters: &seccompiler::Result<Filters>) -> !
 fn serve(socket: BorrowedFd<'_>, filters: &seccompiler::Result<Filters>) -> Result<(), Refused> {
     let filters = filters.as_ref().map_err(|error| Refused::new("seccomp", error))?;
     Linux.die_with_parent().step("death signal")?;
-    tell(socket, &FromSandbox::Helper { pid: getpid().as_raw_nonzero().get() })?;
-    let message = receive(socket).step("spec")?;
-    let Some((ToSandbox::Make, fds)) = message else { return Ok(()) };
-    let file = fds.into_iter().next().ok_or_else(|| Refused::new("spec", "there is none"))?;
-    let spec: Spec = from_memory(file).step("spec")?;
+    tell(socket, &FromSandbox::Helper { pid: getpid().as_raw_nonzero().get() }, &[])?;
+    let Some((ToSandbox::Begin, doors)) = receive(socket).step("begin")? else { return Ok(()) };
+    for door in doors {
+        rustix::io::write(&door, b"0").step("enter a control group")?;
+    }
     Linux.unshare(Namespaces::Sandbox).step("unshare sandbox")?;
     match fork().step("fork")? {
-        Fork::Child => first::live(socket, &spec, filters),
+        Fork::Child => first::live(socket, filters),
         Fork::Parent(first) => {
             let status = wait_for(first).step("wait")?;
             send(socket, &FromSandbox::Ended(status), &[]).step("report")
@@ -44,10 +44,11 @@ fn serve(socket: BorrowedFd<'_>, filters: &seccompiler::Result<Filters>) -> Resu
     }
 }
 
-/// Says something, and shows who says it: a descriptor means the process itself, whatever its number is in which namespace.
-pub(super) fn tell(socket: BorrowedFd<'_>, message: &FromSandbox) -> Result<(), Refused> {
+/// Says something, and shows who says it before all else that comes along: a descriptor means the process itself, whatever its
+/// number is in which namespace.
+pub(super) fn tell(socket: BorrowedFd<'_>, message: &FromSandbox, more: &[BorrowedFd<'_>]) -> Result<(), Refused> {
     let own = pidfd_open(getpid(), PidfdFlags::empty()).step("pidfd_open")?;
-    send(socket, message, &[own.as_fd()]).step("report")
+    send(socket, message, &[&[own.as_fd()], more].concat()).step("report")
 }
 
 fn wait_for(pid: Pid) -> io::Result<i32> {

@@ -3,7 +3,7 @@
 //! Its name says whose it is (`redroom-SESSION-NAME`), so that a sweep finds what a killed session left behind.
 
 use std::collections::HashMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -72,7 +72,10 @@ pub(super) fn sweep_after(youth: Duration, hierarchies: &Hierarchies, life: impl
                 Life::Unknown if is_young(&folder, youth) => continue,
                 // The kernel keeps what has a process in it.
                 Life::Unknown if fs::remove_dir(&folder).is_err() => continue,
-                Life::Unknown => Ok(()),
+                Life::Unknown => {
+                    let _ = fs::remove_dir(&place.folder);
+                    Ok(())
+                }
                 Life::Dead | Life::Hangs => Group { version: place.version, folder, pids: false }.remove(),
             };
             match removed {
@@ -93,9 +96,18 @@ fn is_young(folder: &Path, youth: Duration) -> bool {
 impl Group {
     pub(super) fn create(place: &Place, name: &str) -> Result<Self, String> {
         let folder = place.folder.join(name);
-        match fs::create_dir(&folder) {
-            Ok(()) => Ok(Group { version: place.version, folder, pids: false }),
-            Err(error) => Err(format!("{} cannot be made: {error}", folder.display())),
+        let cannot = |folder: &Path, error: io::Error| format!("{} cannot be made: {error}", folder.display());
+        loop {
+            match fs::create_dir(&place.folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(cannot(&place.folder, error)),
+                _ => {}
+            }
+            match fs::create_dir(&folder) {
+                Ok(()) => return Ok(Group { version: place.version, folder, pids: false }),
+                // Somebody removed the last group of the node, and it, in between.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(cannot(&folder, error)),
+            }
         }
     }
 
@@ -106,8 +118,11 @@ impl Group {
     /// Sets a controller's limit. Gives why it does not hold in full.
     pub(super) fn hold(&mut self, controller: Controller, limits: &SandboxLimits) -> Result<Option<String>, String> {
         if self.version == Version::Two {
-            let above = self.folder.parent().unwrap_or(Path::new("/"));
-            put(&above.join("cgroup.subtree_control"), &format!("+{}", controller.word()))?;
+            // From the top: the place hands it to our node, the node to its groups.
+            let above: Vec<&Path> = self.folder.ancestors().skip(1).take(2).collect();
+            for group in above.into_iter().rev() {
+                put(&group.join("cgroup.subtree_control"), &format!("+{}", controller.word()))?;
+            }
         }
         match (controller, self.version) {
             (Controller::Memory, Version::Two) => {
@@ -132,6 +147,20 @@ impl Group {
                 self.set("cpu.cfs_quota_us", quota(limits.cpus))?;
                 Ok(None)
             }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_version_one(&self) -> bool {
+        self.version == Version::One
+    }
+
+    /// What a process with one thread enters by, writing a zero. Whoever is moved by another has the kernel wait until every processor
+    /// has come by. Version 2 has no such door.
+    pub(super) fn door(&self) -> Result<Option<File>, String> {
+        match self.version {
+            Version::One => open_existing(&self.folder.join("tasks")).map(Some),
+            Version::Two => Ok(None),
         }
     }
 
@@ -188,8 +217,8 @@ impl Group {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match fs::remove_dir(&self.folder) {
-                Ok(()) => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Ok(()) => break,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) && Instant::now() < deadline => {
                     if !self.kill() {
                         self.kill_each();
@@ -200,6 +229,9 @@ impl Group {
                 Err(error) => return Err(format!("{} cannot be removed: {error}", self.folder.display())),
             }
         }
+        // The kernel keeps a node that has groups in it.
+        let _ = self.folder.parent().map(fs::remove_dir);
+        Ok(())
     }
 
     fn set(&self, file: &str, value: impl ToString) -> Result<(), String> {
@@ -219,8 +251,13 @@ fn quota(cpus: f64) -> u64 {
 
 /// Writes to a file that is there; control groups have nothing to create.
 fn put(path: &Path, value: &str) -> Result<(), String> {
-    let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(value.as_bytes()));
+    let written = open_existing(path)?.write_all(value.as_bytes());
     written.map_err(|error| format!("{} cannot be set to {value:?}: {error}", path.display()))
+}
+
+fn open_existing(path: &Path) -> Result<File, String> {
+    let file = OpenOptions::new().write(true).open(path);
+    file.map_err(|error| format!("{} cannot be written to: {error}", path.display()))
 }
 
 /// The number after a word at the start of a line.
@@ -277,7 +314,7 @@ mod tests {
             eprintln!("skipped: no control group of version 2 may be written to");
             return;
         };
-        let place = Place { version: Version::Two, folder };
+        let place = Place::under(Version::Two, &folder);
         let group = Group::create(&place, &name(&Uuid::new_v4().to_string(), "test").unwrap()).unwrap();
         let mut shell = Command::new("sh");
         shell.args(["-c", "read line; sleep 1000 & echo there; wait"]).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -3,12 +3,19 @@
 //! Version 2: the highest group above our own that we may write to, that has no processes itself (or is the machine's root), and
 //! that has the controllers. The highest, for then all sessions of a user use the same place, and a sweep finds what a dead one
 //! left. Version 1: the top of a controller's hierarchy as it is mounted here.
+//!
+//! Groups are never made in the place itself, but in a node of ours in it ([`NODE`]): whoever manages the place, as systemd does, takes
+//! controllers away from what it does not know beside its own groups. From a node that hands them down itself, the kernel lets
+//! nobody take them.
 
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+/// Our own group in a place that we may write to. It has no processes itself.
+const NODE: &str = "redroom";
 
 /// What can be held by a control group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,11 +43,18 @@ pub(super) enum Version {
     Two,
 }
 
-/// A group in which groups can be made.
+/// Where groups can be made: a node of ours, which need not be there yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) version: Version,
     pub(super) folder: PathBuf,
+}
+
+impl Place {
+    /// The node in a group that we may write to.
+    pub(super) fn under(version: Version, folder: &Path) -> Self {
+        Place { version, folder: folder.join(NODE) }
+    }
 }
 
 /// The control groups that this process sees.
@@ -83,10 +97,10 @@ impl Hierarchies {
     /// Where a group with this controller can be made; why not, if there is no place.
     pub(super) fn place(&self, controller: Controller) -> Result<Place, String> {
         if let Some(folder) = self.two().filter(|found| found.available.contains(&controller)) {
-            return Ok(Place { version: Version::Two, folder: folder.folder.clone() });
+            return Ok(Place::under(Version::Two, &folder.folder));
         }
         if let Some((_, folder)) = self.one.iter().find(|(found, _)| *found == controller) {
-            return Ok(Place { version: Version::One, folder: folder.clone() });
+            return Ok(Place::under(Version::One, folder));
         }
         let word = controller.word();
         let why = if self.two.iter().any(|candidate| candidate.writable && candidate.has_processes) {
@@ -101,8 +115,8 @@ impl Hierarchies {
 
     /// Every place where groups of ours can be.
     pub(super) fn places(&self) -> impl Iterator<Item = Place> {
-        let two = self.two().map(|candidate| Place { version: Version::Two, folder: candidate.folder.clone() });
-        let one = self.one.iter().map(|(_, folder)| Place { version: Version::One, folder: folder.clone() });
+        let two = self.two().map(|candidate| Place::under(Version::Two, &candidate.folder));
+        let one = self.one.iter().map(|(_, folder)| Place::under(Version::One, folder));
         two.into_iter().chain(one)
     }
 

@@ -54,6 +54,12 @@ impl Waiting {
         Pid::from_child(&self.0)
     }
 
+    /// Moved by another, into all that there is.
+    fn enter(&self, limiter: &Limiter) {
+        limiter.admit(self.pid()).unwrap();
+        limiter.groups.iter().for_each(|made| made.group.admit(self.pid()).unwrap());
+    }
+
     /// Lets it go on; its input stays open.
     fn go(&mut self) {
         self.1.as_mut().unwrap().write_all(b"go\n").unwrap();
@@ -107,11 +113,47 @@ fn without_control_groups_a_sandbox_starts_on_as_many_processors_as_it_may_use()
         assert!(first.len() > 1, "not all sandboxes on one processor");
         let limiter = Limiter::prepare(&Hierarchies::none(), &limits(), &session(), "slot-1").unwrap();
         let mut waiting = Waiting::new("nproc");
-        limiter.admit(waiting.pid()).unwrap();
+        waiting.enter(&limiter);
         waiting.go();
         assert_eq!(waiting.line().trim(), "1");
     }
     assert_eq!(own(all as f64, "a"), None);
+}
+
+/// A folder in place of a hierarchy of version 2: what is written to its files stays there.
+fn pretended(folder: &std::path::Path) -> (hierarchy::Place, SandboxLimits) {
+    let place = hierarchy::Place::under(hierarchy::Version::Two, folder);
+    std::fs::create_dir(&place.folder).unwrap();
+    for group in [folder, &place.folder] {
+        std::fs::write(group.join("cgroup.subtree_control"), "").unwrap();
+    }
+    (place, limits())
+}
+
+#[test]
+fn a_node_of_ours_hands_controllers_down_so_that_nobody_takes_them_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, limits) = pretended(folder.path());
+    let mut group = Group::create(&place, "redroom-x").unwrap();
+    assert_eq!(group.folder(), folder.path().join("redroom/redroom-x"));
+    std::fs::write(group.folder().join("pids.max"), "").unwrap();
+    group.hold(Controller::Pids, &limits).unwrap();
+    for above in [folder.path(), &place.folder] {
+        assert_eq!(std::fs::read_to_string(above.join("cgroup.subtree_control")).unwrap(), "+pids");
+    }
+}
+
+#[test]
+fn a_node_is_there_as_long_as_it_has_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = hierarchy::Place::under(hierarchy::Version::One, folder.path());
+    let [one, two] = ["one", "two"].map(|name| Group::create(&place, name).unwrap());
+    one.remove().unwrap();
+    assert!(place.folder.is_dir());
+    two.remove().unwrap();
+    assert!(!place.folder.exists());
+    Group::create(&place, "three").unwrap().remove().unwrap();
+    assert!(folder.path().is_dir(), "it is not ours");
 }
 
 #[test]
@@ -119,7 +161,7 @@ fn a_group_kills_for_memory_and_says_so() {
     let Some(limiter) = with_groups(&limits()) else { return };
     // The pipe's reader keeps everything: there is no end of a line.
     let mut waiting = Waiting::new("head -c 200000000 /dev/zero | tail -n 1 | wc -c; echo done");
-    limiter.admit(waiting.pid()).unwrap();
+    waiting.enter(&limiter);
     assert!(!limiter.memory_exceeded());
     waiting.go();
     assert!(waiting.0.wait().is_ok());
@@ -134,7 +176,7 @@ fn a_group_lets_no_more_processes_start() {
     let Some(limiter) = with_groups(&limits()) else { return };
     let script = "for n in $(seq 100); do sleep 60 & done; echo all";
     let mut waiting = Waiting::new(&format!("({script}) 2>/dev/null || echo refused"));
-    limiter.admit(waiting.pid()).unwrap();
+    waiting.enter(&limiter);
     waiting.go();
     assert_eq!(waiting.line().trim(), "refused");
     assert!(limiter.kill_all());
@@ -145,10 +187,29 @@ fn a_group_lets_no_more_processes_start() {
 }
 
 #[test]
+fn a_process_enters_by_writing_a_zero() {
+    let Some(limiter) = with_groups(&limits()) else { return };
+    let mut shell = Command::new("sleep").arg("60").spawn().unwrap();
+    let doors = limiter.admit(Pid::from_child(&shell)).unwrap();
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    for (door, made) in doors.into_iter().zip(limiter.groups.iter().filter(|made| made.group.is_version_one())) {
+        let entered =
+            Command::new("sh").args(["-c", "echo 0 >&0; cat /proc/self/cgroup"]).stdin(door).output().unwrap();
+        let groups = String::from_utf8(entered.stdout).unwrap();
+        let name = made.group.folder().file_name().unwrap().to_str().unwrap();
+        let controller = made.controllers[0].word();
+        let inside = |line: &str| line.contains(&format!(":{controller}:")) && line.ends_with(name);
+        assert!(groups.lines().any(inside), "{controller}: {groups}");
+    }
+    limiter.close().unwrap();
+}
+
+#[test]
 fn closing_ends_what_ignores_every_signal_that_can_be_ignored() {
     let Some(limiter) = with_groups(&limits()) else { return };
     let mut waiting = Waiting::new("trap '' TERM HUP INT; setsid sleep 1000 & echo there; wait; sleep 1000");
-    limiter.admit(waiting.pid()).unwrap();
+    waiting.enter(&limiter);
     waiting.go();
     assert_eq!(waiting.line().trim(), "there");
     limiter.close().unwrap();
@@ -164,7 +225,7 @@ fn time_on_processors_is_shared_out() {
     // User time and system time of a second's busy loop, in hundredths of a second.
     let script = "timeout 1 sh -c 'while :; do :; done'; cat /proc/$$/stat";
     let mut waiting = Waiting::new(script);
-    limiter.admit(waiting.pid()).unwrap();
+    waiting.enter(&limiter);
     waiting.go();
     let line = waiting.line();
     let fields: Vec<u64> =
@@ -183,7 +244,7 @@ fn a_sweep_takes_what_a_dead_session_left_and_nothing_else() {
     let living = Limiter::prepare(&here(), &limits(), &live, "slot-1").unwrap();
     let foreign: HashSet<String> = names();
     let mut waiting = Waiting::new("sleep 1000");
-    dead.admit(waiting.pid()).unwrap();
+    waiting.enter(&dead);
     waiting.go();
     let dead_name = dead.groups[0].group.folder().file_name().unwrap().to_str().unwrap().to_owned();
     // Other tests have groups, too.
@@ -200,7 +261,7 @@ fn a_sweep_takes_what_a_dead_session_left_and_nothing_else() {
 fn a_sweep_leaves_what_may_be_another_folders_session_until_nothing_runs_in_it() {
     let Some(limiter) = with_groups(&limits()) else { return };
     let mut waiting = Waiting::new("exec sleep 1000");
-    limiter.admit(waiting.pid()).unwrap();
+    waiting.enter(&limiter);
     waiting.go();
     let name = limiter.groups[0].group.folder().file_name().unwrap().to_str().unwrap().to_owned();
     let life = |session: &str| if name.contains(session) { Life::Unknown } else { Life::Lives };
@@ -214,6 +275,6 @@ fn a_sweep_leaves_what_may_be_another_folders_session_until_nothing_runs_in_it()
 
 fn names() -> HashSet<String> {
     let folders = here().places().map(|place| place.folder).collect::<Vec<_>>();
-    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

@@ -14,39 +14,45 @@ use super::*;
 /// A process that stands for the helper and the first one, and who speaks for both.
 struct Other {
     process: Child,
+    trees: [tempfile::TempDir; 2],
     socket: OwnedFd,
 }
 
 impl Other {
     fn says(&self, word: &FromSandbox) {
         let own = pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty()).unwrap();
-        // As many descriptors as belong to the word.
+        let trees = self.trees.each_ref().map(|tree| std::fs::File::open(tree).unwrap());
+        let fds = [own.as_fd(), trees[0].as_fd(), trees[1].as_fd()];
+        // As many as belong to the word.
         let fds = match word {
-            FromSandbox::Helper { .. } | FromSandbox::First | FromSandbox::Ready(_) => 1,
-            FromSandbox::Built => 2,
-            _ => 0,
+            FromSandbox::Helper { .. } | FromSandbox::Built => &fds[..1],
+            FromSandbox::First => &fds[..],
+            _ => &[],
         };
-        send(self.socket.as_fd(), word, &vec![own.as_fd(); fds]).unwrap();
+        send(self.socket.as_fd(), word, fds).unwrap();
     }
 
-    /// Waits for the order, as a helper does.
-    fn is_told_to_make(&self) {
-        let word = receive::<ToSandbox>(self.socket.as_fd()).unwrap();
-        assert!(matches!(word, Some((ToSandbox::Make, _))), "{word:?}");
+    fn hears(&self, expected: &str) {
+        let (word, _) = receive::<ToSandbox>(self.socket.as_fd()).unwrap().unwrap();
+        assert_eq!(format!("{word:?}"), expected);
     }
 }
 
 /// How the making of a sandbox fails whose helper greets, and then does as it is told here.
 async fn failure(then: impl FnOnce(&Other) + Send + 'static) -> Error {
     let (ours, theirs) = channel::pair().unwrap();
-    let other: JoinHandle<()> = std::thread::spawn(move || {
-        let mut other = Other { process: Command::new("sleep").arg("60").spawn().unwrap(), socket: theirs };
+    let other: JoinHandle<[tempfile::TempDir; 2]> = std::thread::spawn(move || {
+        let process = Command::new("sleep").arg("60").spawn().unwrap();
+        let trees = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let other = Other { process, trees, socket: theirs };
         other.says(&FromSandbox::Helper { pid: other.process.id().cast_signed() });
         then(&other);
-        let Other { process, socket } = &mut other;
+        let Other { mut process, socket, trees } = other;
         // As the kernel does it.
         let _ = process.kill().and_then(|()| process.wait());
         let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+        // What is planted may come later.
+        trees
     });
     let words = Words { channel: Channel::new(ours).unwrap(), resident: Resident::Own };
     let holder = Holder::new(&uuid::Uuid::new_v4().to_string(), Arc::new(Hierarchies::none()), TaskTracker::new());
@@ -67,7 +73,7 @@ async fn failure(then: impl FnOnce(&Other) + Send + 'static) -> Error {
 #[tokio::test]
 async fn an_end_before_the_first_word_is_told_as_what_it_is() {
     let error = failure(|other| {
-        other.is_told_to_make();
+        other.hears("Begin");
         other.says(&FromSandbox::Ended(137));
     });
     let error = error.await;
@@ -76,28 +82,20 @@ async fn an_end_before_the_first_word_is_told_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn an_end_at_any_later_step_is_told_as_what_it_is() {
+async fn an_end_while_the_root_is_built_is_told_as_what_it_is() {
     let error = failure(|other| {
-        other.is_told_to_make();
+        other.hears("Begin");
         other.says(&FromSandbox::First);
+        other.hears("Make");
         other.says(&FromSandbox::Ended(1));
     });
     assert!(error.await.detail().contains("first process ended with exit code 1 while"));
-    let error = failure(|other| {
-        other.is_told_to_make();
-        other.says(&FromSandbox::First);
-        other.says(&FromSandbox::Built);
-        other.says(&FromSandbox::Ended(137));
-    });
-    let error = error.await;
-    // What cannot be planted may come first: what stands for the trees is none.
-    assert!(error.detail().contains("signal 9") || error.detail().contains("cannot place files"), "{error}");
 }
 
 #[tokio::test]
 async fn what_was_refused_says_more_than_the_end_that_follows() {
     let error = failure(|other| {
-        other.is_told_to_make();
+        other.hears("Begin");
         other.says(&FromSandbox::First);
         other.says(&FromSandbox::Refused(Refused { step: "proc".to_owned(), errno: 1, detail: String::new() }));
         other.says(&FromSandbox::Ended(1));
@@ -110,22 +108,32 @@ async fn what_was_refused_says_more_than_the_end_that_follows() {
 #[tokio::test]
 async fn the_last_words_are_heard_where_nobody_listens_any_more() {
     let error = failure(|other| other.says(&FromSandbox::Ended(137)));
-    assert!(error.await.detail().contains("killed by signal 9"));
+    let error = error.await;
+    assert!(error.detail().contains("killed by signal 9"), "{error}");
+    let error = failure(|other| {
+        other.hears("Begin");
+        other.says(&FromSandbox::First);
+        other.says(&FromSandbox::Ended(137));
+    });
+    let error = error.await;
+    assert!(error.detail().contains("killed by signal 9"), "{error}");
 }
 
 #[tokio::test]
 async fn silence_is_the_end_of_the_helper() {
-    let error = failure(|other| other.is_told_to_make()).await;
-    assert_eq!(error.detail(), "a sandbox's helper ended while the sandbox was made");
-    let error = failure(|_| {}).await;
-    assert_eq!(error.detail(), "a sandbox's helper ended while the sandbox was made");
+    for heard in [&[][..], &["Begin"]] {
+        let error = failure(|other| heard.iter().for_each(|word| other.hears(word))).await;
+        assert_eq!(error.detail(), "a sandbox's helper ended while the sandbox was made");
+    }
 }
 
 #[tokio::test]
 async fn a_word_that_nobody_waits_for_is_refused() {
-    let error = failure(|other| {
-        other.is_told_to_make();
-        other.says(&FromSandbox::Built);
-    });
-    assert!(error.await.detail().contains("what was not asked"));
+    for word in [FromSandbox::Built, FromSandbox::Ready(Landlock::Full), FromSandbox::Exited(1, 0)] {
+        let error = failure(move |other| {
+            other.hears("Begin");
+            other.says(&word);
+        });
+        assert!(error.await.detail().contains("what was not asked"));
+    }
 }

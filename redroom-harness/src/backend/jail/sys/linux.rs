@@ -9,8 +9,8 @@ use std::ptr;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, chmod, mkdir, open};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, move_mount,
-    open_tree, unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, mount_remount,
+    move_mount, open_tree, unmount,
 };
 use rustix::process::{DumpableBehavior, Gid, Pid, Signal, Uid, pivot_root};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
@@ -106,6 +106,10 @@ impl Kernel for Linux {
             _ => MountFlags::NOSUID | MountFlags::NODEV,
         };
         mount(kind, at, kind, flags, data.as_c_str())
+    }
+
+    fn change_room(&self, at: &str, data: &str) -> Result<(), Errno> {
+        mount_remount(at, MountFlags::NOSUID | MountFlags::NODEV, data)
     }
 
     fn copy_tree(&self, path: &str) -> Result<OwnedFd, Errno> {

@@ -7,7 +7,7 @@ fn spec() -> Spec {
         Piece::Folder { at: "/etc".to_owned(), mode: 0o755 },
         bind("/usr", "/usr", false, true),
         Piece::Cover { at: "/usr/local/bin".to_owned() },
-        bind("/tmp/built/program", "/usr/local/bin/program", true, true),
+        bind("/tmp/program", "/usr/local/bin/program", true, true),
         Piece::Own { path: "/workspace".to_owned(), at: "/workspace".to_owned(), file: false, make: true },
         Piece::Fixed { number: 0, at: "/etc/hosts".to_owned(), make: true },
     ];
@@ -15,44 +15,53 @@ fn spec() -> Spec {
 }
 
 fn built(kernel: &Fake) -> Result<(), Refused> {
-    let spec = spec();
-    let staging = stage(kernel, &spec)?;
-    finish(kernel, &spec, staging)
+    let staging = stage(kernel)?;
+    build(kernel, &spec(), staging)
 }
 
 #[test]
 fn the_root_is_shut_before_it_is_entered_and_nothing_of_the_machines_is_ever_attached_writable() {
     let kernel = Fake::default();
     built(&kernel).unwrap();
-    let entered = kernel.position("enter /tmp/root");
-    for before in ["propagation", "restrict /tmp/root ReadOnly", "restrict /tmp/root/usr/local/bin ReadOnly"] {
+    let entered = kernel.position("enter /sys/root");
+    for before in ["propagation", "restrict /sys/root ReadOnly", "restrict /sys/root/usr/local/bin ReadOnly"] {
         assert!(kernel.position(before) < entered, "{before}");
     }
     let asked = kernel.asked.borrow();
     for (at, what) in asked.iter().enumerate().filter(|(_, what)| what.starts_with("attach ")) {
         let rights = asked[at - 1].strip_prefix("restrict tree ").unwrap_or_else(|| panic!("{what} is not restricted"));
-        assert_eq!(rights == "Plain", what == "attach /tmp/root/workspace", "{what}: {rights}");
+        assert_eq!(rights == "Plain", what == "attach /sys/root/workspace", "{what}: {rights}");
     }
 }
 
 #[test]
-fn a_program_in_the_folder_that_the_building_hides_is_taken_hold_of_before() {
+fn nothing_is_let_in_before_it_is_known_what() {
     let kernel = Fake::default();
-    built(&kernel).unwrap();
-    assert!(kernel.position("copy /tmp/built/program") < kernel.position("mount tmpfs /tmp"));
-    assert_eq!(kernel.asked.borrow().iter().filter(|what| *what == "copy /tmp/built/program").count(), 1);
+    let staging = stage(&kernel).unwrap();
+    assert!(!kernel.asked.borrow().iter().any(|what| what.starts_with("copy") || what.starts_with("attach")));
+    build(&kernel, &spec(), staging).unwrap();
 }
 
 #[test]
-fn what_is_planted_comes_into_its_place_in_the_second_part_only() {
+fn the_agents_trees_have_their_bounds_before_the_agent_has_them() {
     let kernel = Fake::default();
-    let spec = spec();
-    let staging = stage(&kernel, &spec).unwrap();
-    let first = kernel.asked.borrow().len();
-    assert!(!kernel.asked.borrow().iter().any(|what| what.ends_with("/workspace") || what.ends_with("/etc/hosts")));
-    finish(&kernel, &spec, staging).unwrap();
-    assert!(kernel.position("attach /tmp/root/workspace") >= first);
-    assert!(kernel.position("attach /tmp/root/etc/hosts") >= first);
+    built(&kernel).unwrap();
+    assert!(kernel.position("room /sys/own") < kernel.position("attach /sys/root/workspace"));
+}
+
+#[test]
+fn no_program_can_lie_where_the_root_is_built() {
+    let copies = |what: &String| what.strip_prefix("copy ").map(str::to_owned);
+    let kernel = Fake::default();
+    built(&kernel).unwrap();
+    let copied: Vec<String> = kernel.asked.borrow().iter().filter_map(copies).collect();
+    assert!(copied.contains(&"/tmp/program".to_owned()));
+    assert!(
+        copied
+            .iter()
+            .filter(|from| from.starts_with(AREA))
+            .all(|from| { [SITE, OWN, FIXED].iter().any(|ours| from.starts_with(ours)) })
+    );
 }
 
 #[test]
@@ -61,10 +70,11 @@ fn a_refusal_names_its_step() {
         ("propagation", "propagation"),
         ("mount proc", "proc"),
         ("mount devpts", "devpts"),
-        ("mount tmpfs /tmp", "tmpfs"),
+        ("mount tmpfs /sys", "tmpfs"),
+        ("room", "room"),
         ("restrict tree", "mount_setattr /usr"),
-        ("attach /tmp/root/dev/null", "attach /dev/null"),
-        ("restrict /tmp/root ", "shut root"),
+        ("attach /sys/root/dev/null", "attach /dev/null"),
+        ("restrict /sys/root ", "shut root"),
         ("enter", "pivot_root"),
     ] {
         let refused = built(&Fake::refusing(what, Errno::PERM)).unwrap_err();
@@ -75,15 +85,15 @@ fn a_refusal_names_its_step() {
 #[test]
 fn what_this_kernel_does_not_have_is_no_refusal() {
     for (lacking, attached) in [
-        ("exists /tmp/root/proc/bus", "attach /tmp/root/proc/bus"),
-        ("exists /tmp/root/proc/kcore", "attach /tmp/root/proc/kcore"),
+        ("exists /sys/root/proc/bus", "attach /sys/root/proc/bus"),
+        ("exists /sys/root/proc/kcore", "attach /sys/root/proc/kcore"),
     ] {
         let kernel = Fake::refusing(lacking, Errno::NOENT);
         built(&kernel).unwrap();
         assert!(!kernel.asked.borrow().iter().any(|what| what == attached), "{lacking}");
     }
     assert!(built(&Fake::refusing("copy /usr", Errno::NOENT)).is_ok(), "it went away since the plan was made");
-    for shut in ["exists /tmp/root/proc/sys", "copy /tmp/root/proc/sys", "attach /tmp/root/proc/kcore"] {
+    for shut in ["exists /sys/root/proc/sys", "copy /sys/root/proc/sys", "attach /sys/root/proc/kcore"] {
         assert!(built(&Fake::refusing(shut, Errno::PERM)).is_err(), "{shut}");
     }
 }
