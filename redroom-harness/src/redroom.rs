@@ -15,7 +15,7 @@ use crate::backend::{Backend, Base, Swept};
 use crate::error::{Error, Result};
 use crate::evidence::held;
 use crate::options::RunOptions;
-use crate::run::{Live, Run, SYSTEM_BUNDLE};
+use crate::run::{Live, Observer, Run, SYSTEM_BUNDLE};
 use crate::run_folder::RunFolder;
 use crate::settings::{BackendChoice, Settings};
 use crate::slot::{Pool, SlotLocks};
@@ -39,8 +39,8 @@ pub(crate) struct Session {
     pub(crate) pool: Pool,
     /// The folder that the evidence folders of this session's runs lie in.
     pub(crate) out: PathBuf,
-    /// Takes a line now and then while something long is under way.
-    progress: Notice,
+    /// Hears of what takes long, and of what happens in runs.
+    pub(crate) observer: Arc<dyn Observer>,
     bases: Mutex<HashMap<String, Arc<OnceCell<PreparedBase>>>>,
     versions: Mutex<HashMap<String, Arc<OnceCell<String>>>>,
     unattributed: Arc<Mutex<Vec<Hit>>>,
@@ -48,8 +48,14 @@ pub(crate) struct Session {
     stopped: OnceCell<()>,
 }
 
-/// Takes a line of progress.
-pub(crate) type Notice = fn(&str);
+/// Who watches a session that a program starts by itself.
+struct Tracing;
+
+impl Observer for Tracing {
+    fn notice(&self, line: &str) {
+        tracing::info!(target: "redroom::prepare", "{line}");
+    }
+}
 
 /// What sandboxes of one agent start from.
 #[derive(Clone)]
@@ -70,10 +76,10 @@ impl Redroom {
     ///
     /// `docker_unavailable`, `sidecar_unavailable` (the program never called `init`), and whatever is wrong with the settings.
     pub async fn start(suite: Suite) -> Result<Self> {
-        Self::with_settings(Settings::load(suite)?, |line| tracing::info!(target: "redroom::prepare", "{line}")).await
+        Self::with_settings(Settings::load(suite)?, Arc::new(Tracing)).await
     }
 
-    pub(crate) async fn with_settings(settings: Settings, progress: Notice) -> Result<Self> {
+    pub(crate) async fn with_settings(settings: Settings, observer: Arc<dyn Observer>) -> Result<Self> {
         held::hold(&settings.held());
         let id = uuid::Uuid::new_v4().to_string();
         let locks = SlotLocks::of(RunFolder::open()?);
@@ -107,7 +113,7 @@ impl Redroom {
             authority,
             pool,
             out,
-            progress,
+            observer,
             bases: Mutex::default(),
             versions: Mutex::default(),
             unattributed,
@@ -121,7 +127,7 @@ impl Redroom {
         &self.0.id
     }
 
-    /// The version of the suite's agent, as it is asked for; every session checks it once against the program itself.
+    /// The version of the suite's agent, as it is asked for; it was checked against the program itself.
     pub fn agent_version(&self) -> &str {
         self.0.settings.agent.version()
     }
@@ -187,8 +193,9 @@ impl Session {
         let base = cell
             .get_or_try_init(|| async {
                 let sources = self.settings.environment.program_sources();
-                let program = agent.program(&sources, &self.progress).await?;
-                let base = self.backend.prepare(&program, &self.progress).await?;
+                let progress = |line: &str| self.observer.notice(line);
+                let program = agent.program(&sources, &progress).await?;
+                let base = self.backend.prepare(&program, &progress).await?;
                 let bundle = self.backend.base_file(&base, SYSTEM_BUNDLE).await?;
                 Ok(PreparedBase { base, bundle })
             })
@@ -196,12 +203,22 @@ impl Session {
         Ok(base.clone())
     }
 
-    /// Checks once in a session that the agent's program is the version that was asked for.
+    /// Checks once in a session that the agent's program is the version that was asked for, unless that is known of the image.
     pub(crate) async fn check_agent_version(&self, run: &Run) -> Result<()> {
         let agent = run.agent();
         let Some(command) = agent.version_command() else { return Ok(()) };
         let cell = cell_of(&self.versions, &agent);
-        cell.get_or_try_init(|| run.version(command)).await.map(drop)
+        let check = || async {
+            let base = self.base_of(&agent).await?.base;
+            let fact = format!("version {} {}", agent.name(), agent.version());
+            if self.backend.was_checked(&base, &fact) {
+                return Ok(agent.version().to_owned());
+            }
+            let version = run.version(command).await?;
+            self.backend.checked(&base, &fact);
+            Ok(version)
+        };
+        cell.get_or_try_init(check).await.map(drop)
     }
 
     /// Takes note of a live run, so that stopping the session ends it.

@@ -4,6 +4,7 @@
 mod environment;
 mod file;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) fake_domain: String,
     pub(crate) catch_all: bool,
     pub(crate) backend: BackendChoice,
+    /// The file of the JUnit report.
+    pub(crate) junit: Option<PathBuf>,
     pub(crate) ignored_without_backend: bool,
     pub(crate) client: Client,
 }
@@ -90,6 +93,7 @@ impl Settings {
                 BackendChoice::Auto if environment.requires("docker") => BackendChoice::Docker,
                 choice => choice,
             },
+            junit: environment.junit.clone().or(file.junit.clone()),
             ignored_without_backend: suite.ignored_without_backend,
             client: Client::new()?,
             environment,
@@ -113,6 +117,12 @@ impl Settings {
     pub(crate) fn held(&self) -> Vec<String> {
         let services = self.player.secrets().into_iter().chain(self.tool_call_check.secrets());
         services.chain(self.environment.anthropic_api_key.clone()).collect()
+    }
+
+    /// The command line's backend.
+    pub(crate) fn set_backend(&mut self, backend: &str) -> Result<()> {
+        self.backend = BackendChoice::parse(backend)?;
+        Ok(())
     }
 
     /// The command line's number of runs at once.

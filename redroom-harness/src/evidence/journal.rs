@@ -17,6 +17,7 @@ use super::redactor::Redactor;
 use super::store::Store;
 use super::tool_call::RecordedToolCall;
 use crate::error::Error;
+use crate::run::Watched;
 
 /// How a planted secret was seen: what no log drops the last entry of.
 pub(crate) type Proof = (String, Encoding);
@@ -40,6 +41,8 @@ pub(crate) struct Journal {
     secrets: SecretSet,
     redactor: Redactor,
     store: Arc<Store>,
+    /// Whoever watches the run, if somebody does.
+    watched: Option<Arc<Watched>>,
     state: Mutex<State>,
 }
 
@@ -60,7 +63,18 @@ const MAX_ERRORS: usize = 200;
 
 impl Journal {
     pub(crate) fn new(secrets: SecretSet, redactor: Redactor, store: Arc<Store>) -> Self {
-        Journal { began: Instant::now(), secrets, redactor, store, state: Mutex::default() }
+        Journal { began: Instant::now(), secrets, redactor, store, watched: None, state: Mutex::default() }
+    }
+
+    /// The same, told of as it grows.
+    #[must_use]
+    pub(crate) fn watched_by(mut self, watched: Option<Arc<Watched>>) -> Self {
+        self.watched = watched;
+        self
+    }
+
+    pub(crate) fn watched(&self) -> Option<&Arc<Watched>> {
+        self.watched.as_ref()
     }
 
     pub(crate) fn at_ms(&self) -> u64 {
@@ -82,6 +96,9 @@ impl Journal {
     pub(crate) fn hit(&self, hit: Hit) {
         let hit = self.redactor.value(hit);
         self.store.append("hits.jsonl", &hit);
+        if let Some(watched) = &self.watched {
+            watched.hit(&hit);
+        }
         self.state().hits.put(hit.id, hit);
     }
 
@@ -134,7 +151,12 @@ impl Journal {
             }
         }
         self.store.append("tool_calls.jsonl", &call);
+        let told = self.watched.as_ref().map(|watched| (watched, call.clone()));
         state.tool_calls.put(call.id, call);
+        drop(state);
+        if let Some((watched, call)) = told {
+            watched.tool_call(&call);
+        }
     }
 
     pub(crate) fn error(&self, error: Error) {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::recorder::Recorder;
-use super::{Held, Live, Run, finish, surroundings};
+use super::{Held, Live, Run, Watched, finish, surroundings};
 use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
 use crate::error::{By, Error, Result};
 use crate::evidence::{Journal, Redactor, Store, folder_name, held};
@@ -44,9 +44,13 @@ async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor:
     let base = session.base_of(&plan.agent).await?;
 
     let upstream = plan.player.open(&settings.client, settings.environment.anthropic_api_key.as_deref())?;
-    let store = Arc::new(Store::create(&session.out, &folder_name(&plan.name))?);
+    let store = Arc::new(Store::create(&session.out, &settings.environment.attempt_name(&folder_name(&plan.name)))?);
     let secrets = SecretSet::new(planting.secrets.iter().map(|secret| (secret.name.clone(), secret.value.as_bytes())));
-    let journal = Arc::new(Journal::new(secrets, redactor, store));
+    let watched = session.observer.watches().then(|| {
+        let planted: Vec<_> = planting.secrets.iter().map(|secret| String::from_utf8_lossy(&secret.value.0)).collect();
+        Arc::new(Watched::new(&plan.name, planted.iter().map(AsRef::as_ref), session.observer.clone()))
+    });
+    let journal = Arc::new(Journal::new(secrets, redactor, store).watched_by(watched));
     let recorder = Arc::new(Recorder::new(
         id.clone(),
         journal.clone(),
@@ -83,6 +87,9 @@ async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor:
     };
 
     let lease = session.pool.lease().await?;
+    if let Some(watched) = journal.watched() {
+        watched.moved_in(lease.number());
+    }
     let making = match session.pool.making().await {
         Ok(making) => making,
         Err(error) => {
@@ -109,6 +116,7 @@ async fn begin(session: &Arc<Session>, planting: Planting, plan: Plan, redactor:
         secrets: planting.secrets.iter().map(|s| (s.name.clone(), s.value.0.clone())).collect::<BTreeMap<_, _>>(),
         placed: entries,
         roots,
+        planted_files: planting.workspace.len() + planting.files.len(),
         pages: planting.pages.iter().map(|page| format!("https://{}{}", page.host, page.path)).collect(),
         journal,
         recorder,

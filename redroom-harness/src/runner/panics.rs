@@ -1,7 +1,8 @@
-//! Panics of attacks: their message and place, for the failing attack's own story.
+//! Panics of attacks: their message, place and trace, for the failing attack's own story.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::cell::{Cell, RefCell};
 use std::io::Write as _;
 use std::panic::PanicHookInfo;
 use std::sync::Once;
@@ -9,37 +10,69 @@ use std::sync::Once;
 use crate::evidence::{Redactor, held};
 
 thread_local! {
-    /// Where the last panic of this thread happened. A trial's body is polled on the trial's own thread.
-    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// Whether this thread plays an attack: its panics are told with the attack, and only there.
+    static PLAYING: Cell<bool> = const { Cell::new(false) };
+    /// Where the last panic of this thread happened. An attack's body is polled on the thread that plays it.
+    static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
 }
 
-/// Notes the place of every panic, then does what was done before. A message that holds what nobody may read is printed
-/// here, without it and without a backtrace.
+struct Place {
+    at: String,
+    trace: Option<String>,
+}
+
+/// What a caught panic said and where, and how it came to that, if `RUST_BACKTRACE` asks for it.
+pub(super) struct Told {
+    pub(super) message: String,
+    pub(super) trace: Option<String>,
+}
+
+/// Notes the place of every panic. Those of attacks are told later; for others is done what was done before, but a message that
+/// holds what nobody may read is printed here, without it and without a backtrace.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
-            let place = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
+            let at =
+                info.location().map_or_else(|| "<unknown>".to_owned(), |at| format!("{}:{}", at.file(), at.line()));
+            if PLAYING.get() {
+                let trace = Backtrace::capture();
+                let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
+                PLACE.with(|last| *last.borrow_mut() = Some(Place { at, trace }));
+                return;
+            }
             match text(info.payload()).and_then(|text| readable(text, &held::everything())) {
                 Some(readable) => {
                     let thread = std::thread::current();
-                    let (thread, at) = (thread.name().unwrap_or("<unnamed>"), place.as_deref().unwrap_or("<unknown>"));
+                    let thread = thread.name().unwrap_or("<unnamed>");
                     let _ = writeln!(std::io::stderr(), "\nthread '{thread}' panicked at {at}:\n{readable}");
                 }
                 None => before(info),
             }
-            PLACE.with(|last| *last.borrow_mut() = place);
         }));
     });
 }
 
-/// What a caught panic said, and where.
-pub(super) fn message(payload: &(dyn Any + Send)) -> String {
+/// Plays an attack: a panic in it is caught by whoever polls its body, and told by [`told`].
+pub(super) fn playing<T>(play: impl FnOnce() -> T) -> T {
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            PLAYING.set(false);
+        }
+    }
+    PLAYING.set(true);
+    let _end = End;
+    play()
+}
+
+/// What a caught panic of this thread's attack said, and where.
+pub(super) fn told(payload: &(dyn Any + Send)) -> Told {
     let text = text(payload).unwrap_or("a panic without a message");
     match PLACE.with(|last| last.borrow_mut().take()) {
-        Some(place) => format!("{text}\n  at {place}"),
-        None => text.to_owned(),
+        Some(Place { at, trace }) => Told { message: format!("{text}\n  at {at}"), trace },
+        None => Told { message: text.to_owned(), trace: None },
     }
 }
 
@@ -57,10 +90,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_told_with_its_place() {
+    fn a_panic_of_an_attack_is_told_with_its_place() {
         install();
-        let payload = std::panic::catch_unwind(|| panic!("number {}", 7)).unwrap_err();
-        let told = message(&*payload);
+        let payload = playing(|| std::panic::catch_unwind(|| panic!("number {}", 7))).unwrap_err();
+        let told = told(&*payload).message;
         assert!(told.starts_with("number 7\n  at ") && told.contains("panics.rs:"), "{told}");
     }
 

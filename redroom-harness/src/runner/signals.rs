@@ -24,6 +24,7 @@ pub(super) async fn end_on_signal(runner: Arc<Runner>) {
     };
     end_in_time(code);
     runner.interrupted.store(true, Ordering::Release);
+    runner.console.end_progress();
     super::notice("interrupted; removing what this session made");
     let removal = async {
         if let Some(Ok(redroom)) = runner.redroom.get() {
