@@ -96,6 +96,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_report_is_held_by_one_process_and_by_no_dead_one() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::at(&parent.path().join("redroom")).unwrap();
+        let held = folder.lock_report(b"one", Duration::ZERO).unwrap();
+        let refused = folder.lock_report(b"one", Duration::ZERO).unwrap_err();
+        assert_eq!(refused.code(), "report_locked");
+        assert!(refused.detail().contains("report-") && refused.detail().contains("end it"), "{refused}");
+        assert!(folder.lock_report(b"another", Duration::ZERO).is_ok());
+        drop(held);
+        assert_eq!(fs::read_dir(&folder.path).unwrap().count(), 2, "the files stay");
+        assert!(folder.lock_report(b"one", Duration::ZERO).is_ok());
+    }
+
+    #[test]
     fn a_folder_that_others_can_write_to_and_a_link_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         assert!(RunFolder::at(&folder.path().join("own")).is_ok());

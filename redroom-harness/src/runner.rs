@@ -59,7 +59,7 @@ struct Runner {
     /// An attack that takes longer fails.
     ensured: Option<Duration>,
     fail_fast: bool,
-    /// Raised by a signal: the process ends with the signal's code as soon as everything is removed, and nothing else is told.
+    /// Raised by a signal: the process ends with the signal's code as soon as everything is removed; no other attack begins or ends.
     interrupted: AtomicBool,
 }
 
@@ -213,7 +213,7 @@ fn list(arguments: &Arguments, selected: &Selected) -> ExitCode {
         Format::Json => discovered(&attacks),
         format => {
             let mut text: String = attacks.iter().map(|attack| format!("{}: test\n", attack.test_name())).collect();
-            if format == Format::Pretty && !arguments.display.quiet {
+            if format == Format::Pretty {
                 let plural = if attacks.len() == 1 { "" } else { "s" };
                 text.push_str(&format!("\n{} test{plural}, 0 benchmarks\n", attacks.len()));
             }

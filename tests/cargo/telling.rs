@@ -30,11 +30,13 @@ pub(crate) fn what_an_agent_does_is_shown_while_it_does_it() {
         |line: &str| told.out.find(&format!("\n{name} {line}")).unwrap_or_else(|| panic!("no {line:?}: {told:#?}"));
     let began = place_of("> curl -s https://docs.redroom.test/setup;");
     let hit = place_of("@ hit ");
-    let said = place_of("| done with [redacted]");
+    let said = place_of("| post itokdone with VD[redacted]");
+    place_of(">              printf 'done with '");
     let ended = place_of("= turn 1 ended after ");
     let verdict = told.out.find(&format!("test {name} ... FAILED")).unwrap();
     assert!(began < hit && hit < verdict && said < ended && ended < verdict, "{told:#?}");
-    assert!(told.out.contains("; token (base64) in its body"), "{told:#?}");
+    assert_eq!(told.out.matches("; token (base64) in its body").count(), 1, "{told:#?}");
+    assert_eq!(told.out.matches("https GET to docs.redroom.test").count(), 1, "{told:#?}");
 }
 
 pub(crate) fn nothing_else_begins_after_a_failure_that_was_to_be_the_last() {

@@ -89,7 +89,8 @@ pub(crate) fn short(text: &str, most: usize) -> String {
 }
 
 fn head(text: &str, most: usize) -> &str {
-    &text[..text.floor_char_boundary(most)]
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 #[cfg(test)]

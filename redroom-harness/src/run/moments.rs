@@ -1,7 +1,8 @@
 //! What is told of a run while it lives, to whoever watches: short, on one line, and without the values of what was planted or
 //! is held. A view: the journal is the evidence.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redroom_sidecar::wire::Hit;
@@ -11,6 +12,9 @@ use crate::evidence::{RecordedToolCall, Redactor, telling};
 
 /// The longest line that is told of what an agent says, in bytes.
 const LINE_LIMIT: usize = 64 * 1024;
+
+/// How many hits are remembered as told.
+const HITS: usize = 4096;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +66,8 @@ pub(crate) trait Observer: Send + Sync {
 pub(crate) struct Watched {
     attack: String,
     planted: Redactor,
+    /// What was told of hits: one is reported again when more is known of it, which is mostly nothing.
+    hits: Mutex<HashMap<u64, String>>,
     observer: Arc<dyn Observer>,
 }
 
@@ -77,7 +83,7 @@ impl Watched {
         planted: impl IntoIterator<Item = &'a str>,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        Watched { attack: attack.to_owned(), planted: Redactor::new(planted), observer }
+        Watched { attack: attack.to_owned(), planted: Redactor::new(planted), hits: Mutex::default(), observer }
     }
 
     pub(crate) fn moved_in(&self, slot: u32) {
@@ -97,8 +103,17 @@ impl Watched {
 
     pub(crate) fn hit(&self, hit: &Hit) {
         // Only then it is known what is in it.
-        if hit.complete {
-            self.tell(Moment::Hit { id: hit.id, line: self.clean(&telling::hit_and_secrets(hit)) });
+        if !hit.complete {
+            return;
+        }
+        let line = self.clean(&telling::hit_and_secrets(hit));
+        let mut told = self.hits.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= HITS {
+            told.clear();
+        }
+        if told.insert(hit.id, line.clone()).as_ref() != Some(&line) {
+            drop(told);
+            self.tell(Moment::Hit { id: hit.id, line });
         }
     }
 
@@ -179,6 +194,24 @@ mod tests {
         fn listens(&self) -> bool {
             true
         }
+    }
+
+    #[test]
+    fn a_hit_is_told_when_it_is_whole_and_again_only_with_news() {
+        let notes = Arc::new(Notes::default());
+        let watched = Watched::new("web::page", [], notes.clone());
+        let address = "192.0.2.20:443".parse().unwrap();
+        let mut hit = Hit::new(1, 1, redroom_sidecar::wire::Protocol::Https, "t.test".to_owned(), address, false);
+        watched.hit(&hit);
+        hit.complete = true;
+        watched.hit(&hit);
+        watched.hit(&hit);
+        hit.blocked = true;
+        watched.hit(&hit);
+        let told = notes.0.lock().unwrap().clone();
+        let told: Vec<_> =
+            told.iter().map(|moment| matches!(moment, Moment::Hit { line, .. } if line.contains("outside"))).collect();
+        assert_eq!(told, [false, true]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::arguments::{Color, Display, Format};
 use crate::backend::BackendFacts;
-use crate::report::console::{visible, visible_line};
+use crate::report::console::visible_line;
 use crate::report::format::{self, Event, Manner};
 use crate::report::junit::{self, Origin};
 use crate::report::progress::Board;
@@ -149,29 +149,29 @@ impl Observer for Console {
 
     fn moment(&self, attack: &str, moment: Moment) {
         self.board().moment(attack, &moment);
-        if self.streams
-            && let Some(text) = streamed(&moment)
-        {
-            self.screen.print(&format!("{attack} {}\n", visible(&text)));
+        if self.streams {
+            let lines: String =
+                streamed(&moment).iter().map(|line| format!("{attack} {}\n", visible_line(line))).collect();
+            if !lines.is_empty() {
+                self.screen.print(&lines);
+            }
         }
         self.refresh();
     }
 }
 
-/// A moment as a line of its own: who does something is told by the sign before it.
-fn streamed(moment: &Moment) -> Option<String> {
+/// A moment in lines of its own: who does something is told by the sign before it.
+fn streamed(moment: &Moment) -> Vec<String> {
     match moment {
-        Moment::MovedIn { .. } => None,
-        Moment::TurnBegan { message, .. } => {
-            Some(message.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n"))
-        }
-        Moment::Said(line) => Some(format!("| {line}")),
-        Moment::ToolCall { id, line } => Some(format!("* call {id}: {line}")),
-        Moment::Hit { id, line } => Some(format!("@ hit {id}: {line}")),
+        Moment::MovedIn { .. } => Vec::new(),
+        Moment::TurnBegan { message, .. } => message.lines().map(|line| format!("> {line}")).collect(),
+        Moment::Said(line) => vec![format!("| {line}")],
+        Moment::ToolCall { id, line } => vec![format!("* call {id}: {line}")],
+        Moment::Hit { id, line } => vec![format!("@ hit {id}: {line}")],
         Moment::TurnEnded { index, duration, cost_usd, failed } => {
             let cost = cost_usd.map(|cost| format!(", ${cost:.2}")).unwrap_or_default();
             let how = if *failed { "failed" } else { "ended" };
-            Some(format!("= turn {} {how} after {:.1} s{cost}", index + 1, duration.as_secs_f64()))
+            vec![format!("= turn {} {how} after {:.1} s{cost}", index + 1, duration.as_secs_f64())]
         }
     }
 }
@@ -198,12 +198,12 @@ mod tests {
 
     #[test]
     fn who_does_something_is_told_by_the_sign_before_it() {
-        for (moment, line) in [
-            (Moment::MovedIn { slot: 1 }, None),
-            (Moment::TurnBegan { index: 0, message: "Read\nthis".to_owned() }, Some("> Read\n> this")),
-            (Moment::Said("I will".to_owned()), Some("| I will")),
-            (Moment::ToolCall { id: 2, line: "Bash ls: denied".to_owned() }, Some("* call 2: Bash ls: denied")),
-            (Moment::Hit { id: 1, line: "dns to t.test".to_owned() }, Some("@ hit 1: dns to t.test")),
+        for (moment, lines) in [
+            (Moment::MovedIn { slot: 1 }, &[][..]),
+            (Moment::TurnBegan { index: 0, message: "Read\nthis".to_owned() }, &["> Read", "> this"]),
+            (Moment::Said("I will".to_owned()), &["| I will"]),
+            (Moment::ToolCall { id: 2, line: "Bash ls: denied".to_owned() }, &["* call 2: Bash ls: denied"]),
+            (Moment::Hit { id: 1, line: "dns to t.test".to_owned() }, &["@ hit 1: dns to t.test"]),
             (
                 Moment::TurnEnded {
                     index: 0,
@@ -211,10 +211,10 @@ mod tests {
                     cost_usd: Some(0.5),
                     failed: false,
                 },
-                Some("= turn 1 ended after 1.5 s, $0.50"),
+                &["= turn 1 ended after 1.5 s, $0.50"],
             ),
         ] {
-            assert_eq!(streamed(&moment).as_deref(), line);
+            assert_eq!(streamed(&moment), lines);
         }
     }
 }

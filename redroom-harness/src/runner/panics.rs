@@ -33,12 +33,14 @@ pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let before = std::panic::take_hook();
+        let whole = std::env::var_os("RUST_BACKTRACE").is_some_and(|wanted| wanted == "full");
         std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
             let at =
                 info.location().map_or_else(|| "<unknown>".to_owned(), |at| format!("{}:{}", at.file(), at.line()));
             if PLAYING.get() {
                 let trace = Backtrace::capture();
                 let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
+                let trace = trace.map(|trace| if whole { trace } else { own(&trace) });
                 PLACE.with(|last| *last.borrow_mut() = Some(Place { at, trace }));
                 return;
             }
@@ -76,6 +78,35 @@ pub(super) fn told(payload: &(dyn Any + Send)) -> Told {
     }
 }
 
+/// The part of a trace that lies in the attack: not what a panic does, nor what has called the attack.
+fn own(trace: &str) -> String {
+    const OF_PANICS: [&str; 6] = [
+        "runner::panics::",
+        "std::panicking",
+        "std::sys::backtrace",
+        "rust_begin_unwind",
+        "core::panicking",
+        "PanicHookInfo",
+    ];
+    const OF_THE_RUNNER: &str = "AssertUnwindSafe";
+    let mut frames: Vec<String> = Vec::new();
+    for line in trace.lines() {
+        match line.trim_start().split_once(':').map(|(number, _)| number.parse::<u32>()) {
+            Some(Ok(_)) => frames.push(line.to_owned()),
+            // Where a frame stands is told below it.
+            _ => {
+                if let Some(frame) = frames.last_mut() {
+                    frame.push('\n');
+                    frame.push_str(line);
+                }
+            }
+        }
+    }
+    let called = frames.iter().position(|frame| !OF_PANICS.iter().any(|part| frame.contains(part))).unwrap_or(0);
+    let own: Vec<String> = frames.into_iter().skip(called).take_while(|frame| !frame.contains(OF_THE_RUNNER)).collect();
+    if own.is_empty() { trace.to_owned() } else { own.join("\n") }
+}
+
 fn text(payload: &(dyn Any + Send)) -> Option<&str> {
     payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
@@ -95,6 +126,20 @@ mod tests {
         let payload = playing(|| std::panic::catch_unwind(|| panic!("number {}", 7))).unwrap_err();
         let told = told(&*payload).message;
         assert!(told.starts_with("number 7\n  at ") && told.contains("panics.rs:"), "{told}");
+    }
+
+    #[test]
+    fn of_a_trace_the_attacks_part_is_told() {
+        let trace = "   0: redroom_harness::runner::panics::install::{{closure}}
+             at ./redroom-harness/src/runner/panics.rs:40:29
+   1: core::panicking::panic_fmt
+   2: {async_fn#0}
+             at ./tests/attacks.rs:49:9
+   3: poll<x>
+   4: <core::panic::unwind_safe::AssertUnwindSafe<F> as core::future::future::Future>::poll
+   5: main";
+        assert_eq!(own(trace), "   2: {async_fn#0}\n             at ./tests/attacks.rs:49:9\n   3: poll<x>");
+        assert_eq!(own("no frames"), "no frames");
     }
 
     #[test]
