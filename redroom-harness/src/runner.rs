@@ -214,8 +214,9 @@ fn list(arguments: &Arguments, selected: &Selected) -> ExitCode {
         format => {
             let mut text: String = attacks.iter().map(|attack| format!("{}: test\n", attack.test_name())).collect();
             if format == Format::Pretty {
-                let plural = if attacks.len() == 1 { "" } else { "s" };
-                text.push_str(&format!("\n{} test{plural}, 0 benchmarks\n", attacks.len()));
+                let (gap, plural) =
+                    (if attacks.is_empty() { "" } else { "\n" }, if attacks.len() == 1 { "" } else { "s" });
+                text.push_str(&format!("{gap}{} test{plural}, 0 benchmarks\n", attacks.len()));
             }
             text
         }

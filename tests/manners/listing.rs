@@ -60,7 +60,8 @@ pub(crate) fn the_list_is_filtered_as_libtest_filters() {
             1 => "1 test".to_owned(),
             count => format!("{count} tests"),
         };
-        let expected = format!("{expected}\n{count}, 0 benchmarks\n");
+        let gap = if expected.is_empty() { "" } else { "\n" };
+        let expected = format!("{expected}{gap}{count}, 0 benchmarks\n");
         assert_eq!((listed.code, listed.out, &listed.err[..]), (Some(0), expected, ""), "{arguments:?}");
     }
 }
