@@ -105,10 +105,11 @@ fn essence(out: &str) -> BTreeSet<String> {
     lines
 }
 
-/// The last characters of a list of results, one for each test, in whatever order they came.
+/// The characters that stand for tests, in whatever order they came.
 fn marks(out: &str) -> Vec<char> {
-    let line = out.lines().filter(|line| !line.is_empty() && line.chars().all(|mark| ".i".contains(mark)));
-    let mut marks: Vec<char> = line.flat_map(str::chars).collect();
+    let words = out.lines().filter_map(|line| line.split(' ').next());
+    let lines = words.filter(|word| !word.is_empty() && word.chars().all(|mark| ".i".contains(mark)));
+    let mut marks: Vec<char> = lines.flat_map(str::chars).collect();
     marks.sort_unstable();
     marks
 }

@@ -34,7 +34,8 @@ impl Format for Terse {
                     Outcome::Passed => self.manner.paint(Ink::Green, "."),
                     Outcome::Skipped(_) => self.manner.paint(Ink::Yellow, "i"),
                     Outcome::Failed(_) | Outcome::Error(_) => {
-                        let end = if self.on_line > 0 { "\n" } else { "" };
+                        let so_far = format!(" {}/{}\n", self.told - 1, self.total);
+                        let end = if self.on_line > 0 { &so_far } else { "" };
                         self.on_line = 0;
                         let line = format!("{end}{} --- {}\n", test.name(), self.manner.word(&test.outcome));
                         return if self.manner.at_once { line + &self.manner.section(test) } else { line };

@@ -98,7 +98,7 @@ fn passed_tests_are_told_of_and_timed_when_that_is_asked_for() {
 fn a_suite_can_be_told_in_few_characters() {
     let text = told(terse(Manner::default()));
     assert!(
-        text.starts_with("\nrunning 4 tests\n.\nweb::leaked --- FAILED\nweb::lost --- FAILED\ni\n\nfailures:\n"),
+        text.starts_with("\nrunning 4 tests\n. 1/4\nweb::leaked --- FAILED\nweb::lost --- FAILED\ni\n\nfailures:\n"),
         "{text}"
     );
 }
