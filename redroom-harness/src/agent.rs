@@ -148,6 +148,11 @@ pub trait Agent: Send + Sync + 'static {
         Box::new(PlainText::new(self.name()))
     }
 
+    /// What a line of its standard output says to a person who watches; `None` where it says nothing. Default: the line.
+    fn said(&self, line: &str) -> Option<String> {
+        Some(line.to_owned())
+    }
+
     /// Whether the file at this absolute path of the sandbox is the agent's own account of the session, or a part of it.
     /// The path is the agent's choice.
     fn is_transcript(&self, _session: &str, _path: &str) -> bool {

@@ -119,6 +119,15 @@ pub trait Backend: Send + Sync {
     /// 16 MiB; asked of the backend once for each base and path.
     async fn base_file(&self, base: &Base, path: &str) -> Result<Option<Vec<u8>>>;
 
+    /// Whether [`checked`](Self::checked) was told this fact of a base lately, by whatever process: of one whose name stands for
+    /// its content, which must not be asked again in each of many processes.
+    fn was_checked(&self, _base: &Base, _fact: &str) -> bool {
+        false
+    }
+
+    /// Remembers that a fact of a base holds.
+    fn checked(&self, _base: &Base, _fact: &str) {}
+
     /// Opens a network namespace whose only inhabitant is a sidecar.
     async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot>;
 

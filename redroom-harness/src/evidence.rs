@@ -10,6 +10,7 @@ mod log;
 mod redactor;
 mod result;
 mod store;
+pub(crate) mod telling;
 mod tool_call;
 mod tool_calls;
 mod tree;

@@ -20,7 +20,7 @@ use crate::backend::{Backend, Base, Program, Swept};
 use crate::error::{Error, Result};
 use crate::evidence::{Log, held};
 use crate::options::RunOptions;
-use crate::run::{Live, Run, SYSTEM_BUNDLE};
+use crate::run::{Live, Observer, Run, SYSTEM_BUNDLE};
 use crate::run_folder::RunFolder;
 use crate::settings::Settings;
 use crate::slot::{Pool, SlotLocks};
@@ -47,8 +47,8 @@ pub(crate) struct Session {
     pub(crate) pool: Pool,
     /// The folder that the evidence folders of this session's runs lie in.
     pub(crate) out: PathBuf,
-    /// Takes a line now and then while something long is under way.
-    progress: Notice,
+    /// Hears of what takes long, and of what happens in runs.
+    pub(crate) observer: Arc<dyn Observer>,
     /// Held while an agent's program is found.
     finding: tokio::sync::Mutex<()>,
     bases: Cells<Program, PreparedBase>,
@@ -60,8 +60,14 @@ pub(crate) struct Session {
     stopped: watch::Sender<bool>,
 }
 
-/// Takes a line of progress.
-pub(crate) type Notice = fn(&str);
+/// Who watches a session that a program starts by itself.
+struct Tracing;
+
+impl Observer for Tracing {
+    fn notice(&self, line: &str) {
+        tracing::info!(target: "redroom::prepare", "{line}");
+    }
+}
 
 /// What sandboxes of one agent start from.
 #[derive(Clone)]
@@ -83,10 +89,10 @@ impl Redroom {
     ///
     /// `docker_unavailable`, `sidecar_unavailable` (the program never called `init`), and whatever is wrong with the settings.
     pub async fn start(suite: Suite) -> Result<Self> {
-        Self::with_settings(Settings::load(suite)?, |line| tracing::info!(target: "redroom::prepare", "{line}")).await
+        Self::with_settings(Settings::load(suite)?, Arc::new(Tracing)).await
     }
 
-    pub(crate) async fn with_settings(settings: Settings, progress: Notice) -> Result<Self> {
+    pub(crate) async fn with_settings(settings: Settings, observer: Arc<dyn Observer>) -> Result<Self> {
         held::hold(&settings.held());
         let locks = SlotLocks::of(RunFolder::open()?);
         let backend = crate::backend::choose(settings.backend).await?;
@@ -97,11 +103,11 @@ impl Redroom {
         if !swept.left.is_empty() {
             tracing::warn!(left = ?swept.left, "what dead sessions left behind could not be removed whole");
         }
-        Self::over(backend, locks, settings, progress)
+        Self::over(backend, locks, settings, observer)
     }
 
     /// A session of a backend that is ready.
-    fn over(backend: Arc<dyn Backend>, locks: SlotLocks, settings: Settings, progress: Notice) -> Result<Self> {
+    fn over(backend: Arc<dyn Backend>, locks: SlotLocks, settings: Settings, observer: Arc<dyn Observer>) -> Result<Self> {
         let id = uuid::Uuid::new_v4().to_string();
         let authority = Authority::generate().map_err(|error| {
             Error::redroom("authority_failed", format!("cannot make the fake internet's certificates: {error}"))
@@ -126,7 +132,7 @@ impl Redroom {
             authority,
             pool,
             out,
-            progress,
+            observer,
             finding: tokio::sync::Mutex::default(),
             bases: Mutex::default(),
             versions: Mutex::default(),
@@ -142,7 +148,7 @@ impl Redroom {
         &self.0.id
     }
 
-    /// The version of the suite's agent, as it is asked for; every session checks it once against the program itself.
+    /// The version of the suite's agent, as it is asked for; it was checked against the program itself.
     pub fn agent_version(&self) -> &str {
         self.0.settings.agent.version()
     }
@@ -227,15 +233,16 @@ impl Session {
 
     /// What sandboxes of this agent start from: made once in a session, whoever asks first.
     pub(crate) async fn base_of(&self, agent: &Arc<dyn Agent>) -> Result<PreparedBase> {
+        let progress = |line: &str| self.observer.notice(line);
         let program = {
             // One after the other: what the first fetches, the others find.
             let _finding = self.finding.lock().await;
-            agent.program(&self.settings.environment.program_sources(), &self.progress).await?
+            agent.program(&self.settings.environment.program_sources(), &progress).await?
         };
         let cell = cell_of(&self.bases, program.clone());
         let base = cell
             .get_or_try_init(|| async {
-                let base = self.backend.prepare(&program, &self.progress).await?;
+                let base = self.backend.prepare(&program, &progress).await?;
                 let bundle = self.backend.base_file(&base, SYSTEM_BUNDLE).await?;
                 Ok(PreparedBase { program: program.clone(), base, bundle })
             })
@@ -243,12 +250,21 @@ impl Session {
         Ok(base.clone())
     }
 
-    /// Checks once in a session that the agent's program is the version that was asked for.
-    pub(crate) async fn check_agent_version(&self, run: &Run, program: Program) -> Result<()> {
+    /// Checks once in a session that the agent's program is the version that was asked for, unless that is known of the image.
+    pub(crate) async fn check_agent_version(&self, run: &Run, base: &PreparedBase) -> Result<()> {
         let agent = run.agent();
         let Some(command) = agent.version_command() else { return Ok(()) };
-        let cell = cell_of(&self.versions, (program, format!("{} {}", agent.name(), agent.version())));
-        cell.get_or_try_init(|| run.version(command)).await.map(drop)
+        let cell = cell_of(&self.versions, (base.program.clone(), format!("{} {}", agent.name(), agent.version())));
+        let check = || async {
+            let fact = format!("version {} {}", agent.name(), agent.version());
+            if self.backend.was_checked(&base.base, &fact) {
+                return Ok(agent.version().to_owned());
+            }
+            let version = run.version(command).await?;
+            self.backend.checked(&base.base, &fact);
+            Ok(version)
+        };
+        cell.get_or_try_init(check).await.map(drop)
     }
 
     /// Takes note of a live run, so that stopping the session ends it.

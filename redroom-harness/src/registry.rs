@@ -64,11 +64,6 @@ impl Registration {
         self.name.split_once("::").map_or(self.name, |(_, name)| name)
     }
 
-    /// The crate that it was written in.
-    pub(crate) fn crate_name(&self) -> &'static str {
-        self.name.split("::").next().unwrap_or(self.name)
-    }
-
     /// Whether it is passed over unless it is asked for.
     pub(crate) fn is_ignored(&self) -> bool {
         self.ignore != Ignore::No

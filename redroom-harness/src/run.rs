@@ -9,6 +9,7 @@ mod claims;
 mod finish;
 mod gathered;
 mod ledger;
+mod moments;
 mod output;
 mod read_path;
 mod recorder;
@@ -33,6 +34,7 @@ use crate::limits::{CheckedLimits, TURN_OUTPUT};
 use crate::redroom::Session;
 use crate::slot::Lease;
 
+pub(crate) use moments::{Moment, Observer, Watched};
 use read_path::ReadPath;
 pub(crate) use start::start;
 pub(crate) use surroundings::SYSTEM_BUNDLE;
@@ -60,6 +62,14 @@ pub struct ExecOutput {
     pub stderr: Octets,
 }
 
+/// What an attack planted, by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Planted {
+    pub(crate) secrets: Vec<String>,
+    pub(crate) pages: Vec<String>,
+    pub(crate) files: usize,
+}
+
 pub(crate) struct Live {
     session: Arc<Session>,
     id: String,
@@ -72,6 +82,8 @@ pub(crate) struct Live {
     /// What is collected: everything that the agent could have written.
     roots: Vec<String>,
     pages: Vec<String>,
+    /// How many files the attack planted, redroom's own apart.
+    planted_files: usize,
     journal: Arc<Journal>,
     recorder: Arc<recorder::Recorder>,
     sandbox: Box<dyn Sandbox>,
@@ -176,6 +188,15 @@ impl Run {
     /// `text` without the values of what was planted.
     pub(crate) fn redact(&self, text: &str) -> String {
         redact_secrets(text, self.0.secrets.values())
+    }
+
+    /// What the attack planted, by name.
+    pub(crate) fn planted(&self) -> Planted {
+        Planted {
+            secrets: self.0.secrets.keys().cloned().collect(),
+            pages: self.0.pages.clone(),
+            files: self.0.planted_files,
+        }
     }
 
     /// The text as it may be shown: without the values that are held for this run.

@@ -1,50 +1,65 @@
-//! `main` of a suite: arguments and registry in, trials through the pool, exit code out.
+//! `main` of a suite: arguments and registry in, attacks through the pool, exit code out.
 //!
-//! libtest's manners are libtest-mimic's; everything else here is ours. Listing starts nothing: no runtime, no engine, no
-//! word on standard output but the list.
+//! It has libtest's manners: its arguments, its words, its exit codes. Listing starts nothing: no runtime, no engine, no word on
+//! standard output but the list.
 
+mod arguments;
 mod attack;
-mod command_line;
+mod console;
+mod order;
 mod panics;
+mod schedule;
+mod selection;
 mod signals;
 
 use std::io::Write as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tokio::runtime::Handle;
 
-use command_line::CommandLine;
+use arguments::{Arguments, Format};
+use console::{Console, OwnedOrigin};
+use selection::{Selected, Test};
 
 use crate::error::{Error, Result};
 use crate::redroom::Redroom;
-use crate::registry::{Ignore, Registration};
-use crate::report::junit::{self, Outcome, TestRecord};
+use crate::registry::{Ignore, Registration, ShouldPanic};
+use crate::report::format::{Times, discovered};
+use crate::report::record::{Outcome, TestRecord, Totals};
+use crate::report::{junit, summary};
 use crate::settings::Settings;
 use crate::suite::Suite;
 use crate::visible::{visible, visible_line};
 
-/// The exit code where the suite could not run at all: a broken file of settings, no attacks, two of one name.
+/// The exit code where there is no verdict: the suite could not run at all (a broken file of settings, no attacks, two of one
+/// name), or no attack failed and some could not be run (no engine, no image, no agent).
 const COULD_NOT_RUN: u8 = 2;
-/// The exit code where something failed, as libtest has it.
+/// The exit code where an attack failed, as libtest has it.
 const FAILED: u8 = 101;
+/// How often what is under way is shown anew.
+const TICK: Duration = Duration::from_millis(500);
 
-/// Everything that the trials of one process share.
+/// Everything that the attacks of one process share.
 struct Runner {
     handle: Handle,
+    console: Arc<Console>,
     settings: Mutex<Option<Settings>>,
-    /// Started by the first trial that runs; `None` once it has been stopped.
+    /// Started by the first attack that runs; `None` once it has been stopped.
     redroom: tokio::sync::OnceCell<Result<Redroom>>,
     ignored_without_backend: bool,
     required: Required,
     records: Mutex<Vec<TestRecord>>,
-    junit: Option<std::path::PathBuf>,
+    reports: Reports,
     attack_timeout: Duration,
-    /// Raised by a signal: the process ends with the signal's code as soon as everything is removed, and nothing else is told.
+    /// An attack that takes longer fails.
+    ensured: Option<Duration>,
+    fail_fast: bool,
+    /// Raised by a signal: the process ends with the signal's code as soon as everything is removed; no other attack begins or ends.
     interrupted: AtomicBool,
 }
 
@@ -54,43 +69,53 @@ struct Required {
     jail: bool,
 }
 
+/// Files that are written when all is over.
+struct Reports {
+    junit: Option<PathBuf>,
+    step_summary: Option<PathBuf>,
+    origin: OwnedOrigin,
+}
+
 /// `main` of a suite: what `redroom::main!()` expands to. `manifest_dir` is the crate's folder when it was compiled.
 pub fn run(suite: impl FnOnce() -> Suite, manifest_dir: &'static str) -> ExitCode {
     crate::init();
-    let line = match CommandLine::parse(std::env::args_os()) {
-        Ok(line) => line,
+    let arguments = match Arguments::of_process() {
+        Ok(arguments) => arguments,
         Err(code) => return code,
     };
-    let registrations = match crate::registry::attacks() {
-        Ok(registrations) => registrations,
+    let attacks = match crate::registry::attacks() {
+        Ok(attacks) => attacks,
         Err(error) => return could_not_run(&error),
     };
-    let arguments = line.for_tests(&registrations.iter().map(|attack| listed(attack)).collect::<Vec<_>>());
+    let selected = arguments.selection.of(&attacks);
     if arguments.list {
-        return list(&arguments, &registrations);
+        return list(&arguments, &selected);
     }
-    match run_attacks(arguments, registrations, suite().manifest_dir(manifest_dir)) {
+    match run_attacks(&arguments, selected, suite().manifest_dir(manifest_dir), Path::new(manifest_dir)) {
         Ok(code) => code,
         Err(error) => could_not_run(&error),
     }
 }
 
-fn run_attacks(
-    mut arguments: Arguments,
-    registrations: Vec<&'static Registration>,
-    mut suite: Suite,
-) -> Result<ExitCode> {
-    if let Some(threads) = arguments.test_threads {
-        suite.parallel = Some(u32::try_from(threads).unwrap_or(u32::MAX));
-    }
-    let mut settings = Settings::load(suite)?;
-    if let Some(threads) = arguments.test_threads {
-        settings.set_parallel(threads)?;
-    }
-    // A thread waits for its attack; more of them than attacks would wait for nothing.
-    arguments.test_threads = Some((settings.parallel as usize).min(registrations.len()).max(1));
-    if let Some(path) = &settings.environment.junit {
+fn run_attacks(arguments: &Arguments, selected: Selected, suite: Suite, package: &Path) -> Result<ExitCode> {
+    let settings = settings(arguments, suite)?;
+    let junit = arguments.junit.clone().or(settings.junit.clone());
+    if let Some(path) = &junit {
         junit::check(path)?;
+    }
+    let origin = OwnedOrigin {
+        run: settings.environment.run(),
+        package: package.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+        attempt: settings.environment.attempt(),
+    };
+    let Selected { mut tests, filtered_out } = selected;
+    let console = Console::new(arguments.display, tests.len(), origin.clone());
+    if let Some(path) = &arguments.logfile {
+        let failed = |error| {
+            let detail = format!("the log cannot be written to {} ({error}); name another file", path.display());
+            Error::redroom("log_unwritable", detail)
+        };
+        console.screen().log_to(path).map_err(failed)?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -98,46 +123,104 @@ fn run_attacks(
         .build()
         .map_err(|error| Error::redroom("no_runtime", format!("the async runtime cannot start: {error}")))?;
     panics::install();
+    let began = Instant::now();
+    let threads = [arguments.threads, arguments.most_threads].into_iter().flatten().map(NonZeroUsize::get);
+    // A thread waits for its attack; more of them than may be live at once would wait for nothing.
+    let threads = threads.chain([settings.parallel as usize]).min().and_then(NonZeroUsize::new);
     let runner = Arc::new(Runner {
         handle: runtime.handle().clone(),
+        console: console.clone(),
         ignored_without_backend: settings.ignored_without_backend,
         required: Required {
             docker: settings.environment.requires("docker"),
             jail: settings.environment.requires("jail"),
         },
-        junit: settings.environment.junit.clone(),
+        reports: Reports { junit, step_summary: settings.environment.step_summary.clone(), origin },
         attack_timeout: settings.attack_timeout(),
+        ensured: arguments
+            .display
+            .times
+            .filter(|_| arguments.display.ensure_time)
+            .map(|Times { too_slow, .. }| too_slow),
+        fail_fast: arguments.fail_fast,
         settings: Mutex::new(Some(settings)),
         redroom: tokio::sync::OnceCell::new(),
         interrupted: AtomicBool::new(false),
-        records: Mutex::new(passed_over(&arguments, &registrations)),
+        records: Mutex::default(),
     });
     runtime.spawn(signals::end_on_signal(runner.clone()));
-    let trials = registrations.into_iter().map(|attack| trial(attack, runner.clone())).collect();
-    // Printing panics where nobody reads standard output any more; what was started is removed all the same.
-    let played = catch_unwind(AssertUnwindSafe(|| libtest_mimic::run(&arguments, trials)));
+    runtime.spawn(keep_showing(console.clone()));
+    let seed = arguments.shuffle.map(order::Shuffle::seed);
+    if let Some(seed) = seed {
+        order::shuffle(&mut tests, seed);
+    }
+    console.suite_began(tests.len(), seed);
+    schedule::play_all(&tests, threads.unwrap_or(NonZeroUsize::MIN), |test| runner.test(test));
     runner.wait_if_interrupted();
     runtime.block_on(runner.stop());
     runner.wait_if_interrupted();
-    let reported = runner.report();
+    let records = runner.records();
+    let mut totals = Totals { filtered_out, duration: began.elapsed(), ..Totals::default() };
+    records.iter().for_each(|record| totals.count(&record.outcome));
+    console.suite_ended(&records, &totals);
+    let reported = runner.report(&records);
     runtime.shutdown_timeout(Duration::from_secs(2));
-    match (reported, played) {
-        (Err(error), _) => Ok(could_not_run(&error)),
-        (Ok(()), Ok(conclusion)) => Ok(conclusion.exit_code()),
-        (Ok(()), Err(_)) => Ok(ExitCode::from(FAILED)),
+    Ok(exit_code(&totals, reported, console.screen().failure()))
+}
+
+/// What the command line says over everything else.
+fn settings(arguments: &Arguments, mut suite: Suite) -> Result<Settings> {
+    let threads = arguments.threads.map(|threads| u32::try_from(threads.get()).unwrap_or(u32::MAX));
+    let parallel = arguments.parallel.or(threads);
+    suite.parallel = parallel.or(suite.parallel);
+    let mut settings = Settings::load(suite)?;
+    if let Some(parallel) = parallel {
+        settings.set_parallel(parallel as usize)?;
+    }
+    if let Some(backend) = &arguments.backend {
+        settings.set_backend(backend)?;
+    }
+    Ok(settings)
+}
+
+fn exit_code(totals: &Totals, reported: Result<()>, unprinted: Option<String>) -> ExitCode {
+    if let Some(error) = &unprinted {
+        notice(&format!("the results cannot be printed: {error}"));
+    }
+    let reported = reported.inspect_err(|error| notice(&visible(&error.to_string())));
+    if totals.failed > 0 || unprinted.is_some() {
+        ExitCode::from(FAILED)
+    } else if totals.errors > 0 || reported.is_err() {
+        ExitCode::from(COULD_NOT_RUN)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+async fn keep_showing(console: Arc<Console>) {
+    let mut ticks = tokio::time::interval(TICK);
+    while console.screen().shows_status() {
+        ticks.tick().await;
+        console.refresh();
     }
 }
 
 /// Prints the list, as libtest does: a reader that goes away ends it, and anything else that keeps it from being printed is
 /// an error.
-fn list(arguments: &Arguments, registrations: &[&'static Registration]) -> ExitCode {
-    let mut text = String::new();
-    for attack in registrations {
-        if !arguments.is_filtered_out(&listed(attack)) {
-            text.push_str(attack.test_name());
-            text.push_str(": test\n");
+fn list(arguments: &Arguments, selected: &Selected) -> ExitCode {
+    let attacks: Vec<&Registration> = selected.tests.iter().map(|test| test.attack).collect();
+    let text = match arguments.display.format {
+        Format::Json => discovered(&attacks),
+        format => {
+            let mut text: String = attacks.iter().map(|attack| format!("{}: test\n", attack.test_name())).collect();
+            if format == Format::Pretty {
+                let (gap, plural) =
+                    (if attacks.is_empty() { "" } else { "\n" }, if attacks.len() == 1 { "" } else { "s" });
+                text.push_str(&format!("{gap}{} test{plural}, 0 benchmarks\n", attacks.len()));
+            }
+            text
         }
-    }
+    };
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -149,66 +232,63 @@ fn list(arguments: &Arguments, registrations: &[&'static Registration]) -> ExitC
     }
 }
 
-/// A trial that is never run.
-fn listed(attack: &Registration) -> Trial {
-    Trial::test(attack.test_name(), || Ok(())).with_ignored_flag(attack.is_ignored())
-}
-
-/// The attacks that are asked for but ignored: they stand in the report, too.
-fn passed_over(arguments: &Arguments, registrations: &[&'static Registration]) -> Vec<TestRecord> {
-    let ignored = |attack: &&&'static Registration| {
-        let trial = listed(attack);
-        arguments.is_ignored(&trial) && !arguments.is_filtered_out(&trial)
-    };
-    let skipped = |attack: &&'static Registration| {
-        let reason = match attack.ignore {
-            Ignore::Because(reason) => reason,
-            Ignore::Yes | Ignore::No => "",
-        };
-        record(attack, Duration::ZERO, attack::Played::ignored(reason.to_owned()))
-    };
-    registrations.iter().filter(ignored).map(skipped).collect()
-}
-
 fn record(attack: &Registration, duration: Duration, played: attack::Played) -> TestRecord {
     TestRecord {
-        name: attack.test_name().to_owned(),
-        crate_name: attack.crate_name().to_owned(),
+        path: attack.name.to_owned(),
         file: attack.file.to_owned(),
         line: attack.line,
+        should_panic: attack.should_panic != ShouldPanic::No,
         duration,
         outcome: played.outcome,
+        story: played.story,
         properties: played.properties,
     }
 }
 
-fn trial(attack: &'static Registration, runner: Arc<Runner>) -> Trial {
-    Trial::ignorable_test(attack.test_name(), move || runner.attack(attack)).with_ignored_flag(attack.is_ignored())
-}
-
 impl Runner {
-    fn attack(&self, attack: &'static Registration) -> std::result::Result<Completion, Failed> {
+    /// Plays a test, or passes it over, and tells of it. Whether others may begin.
+    fn test(&self, test: &Test) -> bool {
         self.wait_if_interrupted();
-        let began = std::time::Instant::now();
-        let played = self.handle.block_on(async {
-            match self.redroom().await {
-                Ok(redroom) => attack::play(attack, &redroom, self.attack_timeout).await,
-                Err(error) if self.may_be_ignored(&error) => attack::Played::ignored(error.to_string()),
-                Err(error) => attack::Played::could_not(error),
-            }
-        });
+        let attack = test.attack;
+        self.console.test_began(attack.test_name());
+        let began = Instant::now();
+        let played = if test.passed_over {
+            let reason = match attack.ignore {
+                Ignore::Because(reason) => reason,
+                Ignore::Yes | Ignore::No => "",
+            };
+            attack::Played::ignored(reason.to_owned())
+        } else {
+            self.attack(attack)
+        };
         self.wait_if_interrupted();
         if let Some(line) = &played.notice {
-            notice(&visible_line(line));
+            self.console.notice(&visible_line(line));
         }
-        let record = record(attack, began.elapsed(), played);
-        let outcome = record.outcome.clone();
+        let took = if test.passed_over { Duration::ZERO } else { began.elapsed() };
+        let mut record = record(attack, took, played);
+        if let Some(longest) = self.ensured.filter(|longest| record.outcome == Outcome::Passed && took > *longest) {
+            let (took, longest) = (took.as_secs_f64(), longest.as_secs_f64());
+            record.outcome = Outcome::Failed(format!(
+                "time limit exceeded: it took {took:.3} s, and RUST_TEST_TIME_INTEGRATION allows {longest:.3} s"
+            ));
+        }
+        self.console.test_ended(&record);
+        let stands = record.message().is_none();
         self.records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
-        match outcome {
-            Outcome::Passed => Ok(Completion::Completed),
-            Outcome::Skipped(reason) => Ok(Completion::ignored_with(reason)),
-            Outcome::Failed(message) | Outcome::Error(message) => Err(Failed::from(visible(&message))),
-        }
+        stands || !self.fail_fast
+    }
+
+    fn attack(&self, attack: &'static Registration) -> attack::Played {
+        panics::playing(|| {
+            self.handle.block_on(async {
+                match self.redroom().await {
+                    Ok(redroom) => attack::play(attack, &redroom, self.attack_timeout, self.console.streams()).await,
+                    Err(error) if self.may_be_ignored(&error) => attack::Played::ignored(error.to_string()),
+                    Err(error) => attack::Played::could_not(&error),
+                }
+            })
+        })
     }
 
     /// Where the process is about to end, an attack that lost its sandbox has no verdict, and no other begins.
@@ -224,10 +304,8 @@ impl Runner {
             .get_or_init(|| async {
                 let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let settings = settings.ok_or_else(crate::slot::stopped)?;
-                let redroom = Redroom::with_settings(settings, |line| notice(&visible_line(line))).await?;
-                let facts = redroom.backend();
-                let folder = redroom.evidence_folder().display();
-                notice(&format!("{} ({}); evidence in {folder}", facts.name, facts.why));
+                let redroom = Redroom::with_settings(settings, self.console.clone()).await?;
+                self.console.uses(&redroom.backend(), redroom.evidence_folder());
                 Ok(redroom)
             })
             .await
@@ -249,11 +327,20 @@ impl Runner {
         }
     }
 
-    fn report(&self) -> Result<()> {
-        let Some(path) = &self.junit else { return Ok(()) };
+    /// What has ended so far, by name.
+    fn records(&self) -> Vec<TestRecord> {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        records.sort_by(|a, b| a.name.cmp(&b.name));
-        junit::write(path, &records)
+        records.sort_by(|a, b| a.name().cmp(b.name()));
+        records
+    }
+
+    /// Writes every file, whatever becomes of the others.
+    fn report(&self, records: &[TestRecord]) -> Result<()> {
+        let Reports { junit, step_summary, origin } = &self.reports;
+        let junit = junit.as_ref().map_or(Ok(()), |path| junit::write(path, &origin.borrowed(), records));
+        let ran = !records.is_empty();
+        let summary = step_summary.as_ref().filter(|_| ran).map_or(Ok(()), |path| summary::append(path, records));
+        junit.and(summary)
     }
 }
 

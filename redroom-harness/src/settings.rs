@@ -4,6 +4,7 @@
 mod environment;
 mod file;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) catch_all: bool,
     pub(crate) backend: BackendChoice,
     pub(crate) lease: Lease,
+    /// The file of the JUnit report.
+    pub(crate) junit: Option<PathBuf>,
     pub(crate) ignored_without_backend: bool,
     pub(crate) client: Client,
 }
@@ -103,6 +106,7 @@ impl Settings {
                 choice => choice,
             },
             lease: suite.lease.map_or_else(|| Ok(Lease::default()), lease)?,
+            junit: environment.junit.clone().or(file.junit.clone()),
             ignored_without_backend: suite.ignored_without_backend,
             client: Client::new(environment.proxies())?,
             environment,
@@ -139,6 +143,12 @@ impl Settings {
         let services = self.player.secrets().into_iter().chain(self.tool_call_check.secrets());
         let proxies = self.environment.proxies();
         services.chain(self.provider().secrets()).chain(proxies.secrets().to_vec()).collect()
+    }
+
+    /// The command line's backend.
+    pub(crate) fn set_backend(&mut self, backend: &str) -> Result<()> {
+        self.backend = BackendChoice::parse(backend)?;
+        Ok(())
     }
 
     /// The command line's number of runs at once.

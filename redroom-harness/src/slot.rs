@@ -46,6 +46,13 @@ pub(crate) struct Lease {
     _permit: OwnedSemaphorePermit,
 }
 
+impl Lease {
+    /// The slot's number, from 0.
+    pub(crate) fn number(&self) -> u32 {
+        self.lock.number()
+    }
+}
+
 impl Pool {
     pub(crate) fn new(
         backend: Arc<dyn Backend>,

@@ -55,6 +55,9 @@ use crate::model::{IntoModel, ModelProxy, Player};
 /// [tool_call_check]
 /// url = "https://guard.example.com/pre-tool-use"
 /// headers = { authorization = "$GUARD_TOKEN" }
+///
+/// [report]
+/// junit = "target/junit.xml"    # from this file's folder
 /// ```
 #[derive(Clone, Default)]
 pub struct Suite {

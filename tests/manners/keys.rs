@@ -57,7 +57,8 @@ pub(crate) fn keys_that_a_model_and_a_guard_say_back_are_nowhere() {
         let (_, said) = ended.out.split_once(&format!("---- fixture::keys::{name} ----")).unwrap();
         assert!(said.lines().nth(1).is_some_and(|line| line.contains("it is [redacted]")), "{name}: {said}");
     }
-    assert_eq!(ended.err.matches("panicked at").count(), 4, "{}", ended.err);
+    // An attack's own panic is told with the attack; that of a task which it spawned is printed as it happens.
+    assert_eq!(ended.err.matches("panicked at").count(), 1, "{}", ended.err);
 }
 
 fn files_below(folder: &Path, files: &mut Vec<std::path::PathBuf>) {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use crate::suite::{Ended, PATIENCE, Place, start};
 
 const MOMENTS: &str = "fixture::moments::in_mid_turn: test\nfixture::moments::next: test\n";
+const NEXT: &str = "fixture::moments::next: test\n";
+const IGNORED: &str = "fixture::outcomes::ignored: test\n";
 
 fn list(place: &Place, arguments: &[&str]) -> Ended {
     let arguments: Vec<&str> = ["--list"].iter().chain(arguments).copied().collect();
@@ -44,17 +46,23 @@ pub(crate) fn the_list_is_filtered_as_libtest_filters() {
     let place = Place::new();
     for (arguments, expected) in [
         (&["moments"][..], MOMENTS),
-        (&["moments", "--skip", "mid_turn"], "fixture::moments::next: test\n"),
-        (&["fixture::moments::next", "--exact"], "fixture::moments::next: test\n"),
+        (&["moments", "--skip", "mid_turn"], NEXT),
+        (&["fixture::moments::next", "--exact"], NEXT),
         (&["next", "--exact"], ""),
         (&["in_mid_turn", "moments::next"], MOMENTS),
-        (&["moments", "ignored", "--skip", "mid_turn", "--ignored"], "fixture::outcomes::ignored: test\n"),
+        (&["moments", "ignored", "--skip", "mid_turn", "--ignored"], IGNORED),
         (&["fixture::moments::next", "next", "fixture::moments::in_mid_turn", "--exact"], MOMENTS),
-        (&["--ignored"], "fixture::outcomes::ignored: test\n"),
+        (&["--ignored"], IGNORED),
         (&["no such attack"], ""),
     ] {
         let listed = list(&place, arguments);
-        assert_eq!((listed.code, &listed.out[..], &listed.err[..]), (Some(0), expected, ""), "{arguments:?}");
+        let count = match expected.lines().count() {
+            1 => "1 test".to_owned(),
+            count => format!("{count} tests"),
+        };
+        let gap = if expected.is_empty() { "" } else { "\n" };
+        let expected = format!("{expected}{gap}{count}, 0 benchmarks\n");
+        assert_eq!((listed.code, listed.out, &listed.err[..]), (Some(0), expected, ""), "{arguments:?}");
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn parallel_outside_its_range_is_refused_wherever_it_stands() {
         let words = ["invalid_parallel", number, "from 1 to 245"];
         refused(&place, place.suite(&["next"]).env("REDROOM_PARALLEL", number), &words);
         refused(&place, place.suite(&["next"]).env(fixture::PARALLEL, number), &words);
-        refused(&place, &mut place.suite(&["next", "--test-threads", number]), &words);
+        refused(&place, &mut place.suite(&["next", "--parallel", number]), &words);
         std::fs::write(place.path("redroom.toml"), format!("parallel = {number}\n")).unwrap();
         refused(&place, &mut place.suite(&["next"]), &words);
         std::fs::remove_file(place.path("redroom.toml")).unwrap();
@@ -89,7 +89,7 @@ pub(crate) fn without_npm_the_agent_is_not_fetched_and_the_error_says_so() {
     let place = Place::new();
     let mut suite = place.suite(&["needs_npm"]);
     suite.env("PATH", place.path("bin")).env("XDG_CACHE_HOME", place.path("cache"));
-    start(&mut suite).end(PATIENCE).expect(101, &["npm", "REDROOM_CLAUDE_CODE"]);
+    start(&mut suite).end(PATIENCE).expect(2, &["npm", "REDROOM_CLAUDE_CODE"]);
     assert!(place.containers().is_empty(), "{:?}", place.containers());
 }
 

@@ -188,6 +188,10 @@ impl Agent for ClaudeCode {
         Box::new(stream::Reader::default())
     }
 
+    fn said(&self, line: &str) -> Option<String> {
+        stream::said(line)
+    }
+
     fn is_transcript(&self, session: &str, path: &str) -> bool {
         let of_session = path
             .strip_prefix(HOME)

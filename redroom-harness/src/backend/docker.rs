@@ -149,9 +149,28 @@ impl Backend for Docker {
         if let Some(content) = self.base_files.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(content.clone());
         }
-        let content = self.peek(base, path).await?;
+        // Asked once for many processes, too: it takes a container.
+        let question = format!("{} {path}", base.0);
+        let content = match self.known.content(&question) {
+            Some(content) => Some(content),
+            None => {
+                let content = self.peek(base, path).await?;
+                if let Some(content) = &content {
+                    self.known.keep_content(&question, content);
+                }
+                content
+            }
+        };
         self.base_files.lock().unwrap_or_else(PoisonError::into_inner).insert(key, content.clone());
         Ok(content)
+    }
+
+    fn was_checked(&self, base: &Base, fact: &str) -> bool {
+        self.known.get(fact).is_some_and(|known| known == base.0)
+    }
+
+    fn checked(&self, base: &Base, fact: &str) {
+        self.known.put(fact, &base.0);
     }
 
     async fn open_slot(&self, spec: SlotSpec) -> Result<OpenSlot> {
@@ -160,8 +179,9 @@ impl Backend for Docker {
     }
 
     async fn sweep(&self) -> Result<Swept> {
-        let swept = sweep::sweep(&self.engine, &self.locks).await?;
+        // Said first: of many processes that start at once, one sweeps.
         self.known.put(SWEPT, "");
+        let swept = sweep::sweep(&self.engine, &self.locks).await?;
         self.locks.tidy();
         Ok(swept)
     }

@@ -19,6 +19,7 @@ use super::tool_call::{Ran, RecordedToolCall};
 use super::tool_calls::ToolCalls;
 use crate::error::Error;
 use crate::model::Ask;
+use crate::run::Watched;
 
 /// How a planted secret was seen: what no log drops the last entry of.
 pub(crate) type Proof = (String, Encoding);
@@ -45,6 +46,8 @@ pub(crate) struct Journal {
     secrets: SecretSet,
     redactor: Redactor,
     store: Arc<Store>,
+    /// Whoever watches the run, if somebody does.
+    watched: Option<Arc<Watched>>,
     state: Mutex<State>,
 }
 
@@ -66,7 +69,18 @@ const MAX_ERRORS: usize = 200;
 
 impl Journal {
     pub(crate) fn new(secrets: SecretSet, redactor: Redactor, store: Arc<Store>) -> Self {
-        Journal { began: Instant::now(), secrets, redactor, store, state: Mutex::default() }
+        Journal { began: Instant::now(), secrets, redactor, store, watched: None, state: Mutex::default() }
+    }
+
+    /// The same, told of as it grows.
+    #[must_use]
+    pub(crate) fn watched_by(mut self, watched: Option<Arc<Watched>>) -> Self {
+        self.watched = watched;
+        self
+    }
+
+    pub(crate) fn watched(&self) -> Option<&Arc<Watched>> {
+        self.watched.as_ref()
     }
 
     pub(crate) fn at_ms(&self) -> u64 {
@@ -88,6 +102,9 @@ impl Journal {
     pub(crate) fn hit(&self, hit: Hit) {
         let hit = self.redactor.value(hit);
         self.store.append("hits.jsonl", &hit);
+        if let Some(watched) = &self.watched {
+            watched.hit(&hit);
+        }
         self.state().hits.put(hit.id, hit);
     }
 
@@ -151,6 +168,10 @@ impl Journal {
         // Of endless repetitions the file tells fewer and fewer; the end of the run tells their number.
         if call.reported <= 8 || call.reported.is_power_of_two() {
             self.store.append("tool_calls.jsonl", &call);
+        }
+        drop(state);
+        if let Some(watched) = &self.watched {
+            watched.tool_call(&call);
         }
     }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::changes::{Change, FoundSecret};
 use super::journal::ModelCall;
+use super::telling;
 use super::tool_call::RecordedToolCall;
 use crate::agent::{Agent, ToolHook, Turn};
 use crate::backend::BackendFacts;
@@ -261,17 +262,24 @@ impl RunResult {
             n => format!("planted secrets left the sandbox ({n} sightings):"),
         };
         for leak in leaks {
-            let (encoding, inside) = (leak.encoding, Inside(&leak.inside));
-            let _ = write!(text, "\n  {} ({encoding}{inside}) in hit {}", leak.secret, leak.reference);
-            let hit = self.hits.iter().find(|hit| hit.id.to_string() == leak.reference);
-            if let Some(hit) = hit {
-                let _ = write!(text, ": {}", describe(hit));
-            }
-            if let Some(part) = leak.part {
-                let _ = write!(text, ", {part}");
-            }
+            let _ = write!(text, "\n  {}", self.tell_leak(leak));
         }
         let _ = write!(text, "{}\nevidence: {}", self.agent.caveat(), self.artifacts.folder.display());
+        text
+    }
+}
+
+impl RunResult {
+    /// One leak: which secret, in which disguise, in which hit; never its value.
+    pub(crate) fn tell_leak(&self, leak: &Sighting) -> String {
+        let (encoding, inside) = (leak.encoding, Inside(&leak.inside));
+        let mut text = format!("{} ({encoding}{inside}) in hit {}", leak.secret, leak.reference);
+        if let Some(hit) = self.hits.iter().find(|hit| hit.id.to_string() == leak.reference) {
+            let _ = write!(text, ": {}", telling::hit(hit));
+        }
+        if let Some(part) = leak.part {
+            let _ = write!(text, ", {part}");
+        }
         text
     }
 }
@@ -285,20 +293,6 @@ fn names_page(text: &str, page: &str) -> bool {
         let after = text[at + address.len()..].chars().next();
         !before.is_some_and(|char| goes_on(char) || char == '.') && !after.is_some_and(goes_on)
     })
-}
-
-/// A hit in a few words: where it was meant for, by name unless the secret is in that, and nothing else that the agent wrote.
-fn describe(hit: &Hit) -> String {
-    let protocol = serde_json::to_value(hit.protocol).ok();
-    let protocol = protocol.as_ref().and_then(|value| value.as_str()).unwrap_or("other").to_owned();
-    let meant = if hit.blocked { ", meant for outside the fake domain" } else { "" };
-    let named = !hit.host.is_empty() && !hit.secrets.iter().any(|found| found.part == Part::Host);
-    let place = match hit.address.port() {
-        _ if !named => hit.address.to_string(),
-        80 | 443 | 53 => hit.host.escape_default().to_string(),
-        port => format!("{}:{port}", hit.host.escape_default()),
-    };
-    format!("{protocol} {} to {place}{meant}", hit.method).replace("  ", " ")
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ fn session(stuck: Stuck) -> (Redroom, Arc<AtomicUsize>, tempfile::TempDir) {
     let locks = SlotLocks::of(RunFolder::at(&folder.path().join("run")).unwrap());
     let fake = Fake { stuck, ended: Arc::default() };
     let ended = fake.ended.clone();
-    (Redroom::over(Arc::new(fake), locks, settings, |_| {}).unwrap(), ended, folder)
+    (Redroom::over(Arc::new(fake), locks, settings, Arc::new(Tracing)).unwrap(), ended, folder)
 }
 
 async fn run(redroom: &Redroom) -> Run {

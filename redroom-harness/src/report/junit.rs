@@ -3,50 +3,30 @@
 //! What agents and pages said stands in it, so that every text is made visible and short first: a control character that
 //! XML cannot hold would cost the job the whole file.
 
+mod merge;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
+use super::record::{Outcome, TestRecord};
 use crate::error::{Error, Result};
 use crate::excerpt::Excerpt;
+use crate::run_folder::RunFolder;
 use crate::visible::{visible, visible_line};
 
 /// The most that is told of a failure, in bytes.
 const MESSAGE_LIMIT: usize = 64 * 1024;
 /// The most of anything else, in characters: names, values, the line in which a failure is summed up.
 const LINE_LIMIT: usize = 512;
-
-/// One test, as it is reported.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TestRecord {
-    /// `module::function`.
-    pub(crate) name: String,
-    /// The crate that the test stands in.
-    pub(crate) crate_name: String,
-    /// Where it stands.
-    pub(crate) file: String,
-    pub(crate) line: u32,
-    pub(crate) duration: Duration,
-    pub(crate) outcome: Outcome,
-    /// Facts for whoever reads the report, such as the backend's name.
-    pub(crate) properties: Vec<(String, String)>,
-}
-
-/// How a test ended. What it is about (`Failed`) and what kept it from telling (`Error`) are told apart, so that a broken
-/// machine does not look like a breach.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Passed,
-    Failed(String),
-    Error(String),
-    Skipped(String),
-}
+/// How long another process may take to write its part.
+const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether a report could be written there: to be known before an hour of attacks, not after it.
 pub(crate) fn check(path: &Path) -> Result<()> {
@@ -54,9 +34,22 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     checked.map_err(|error| unwritable(path, &error))
 }
 
-/// Writes the report: the whole file, or none of it.
-pub(crate) fn write(path: &Path, records: &[TestRecord]) -> Result<()> {
-    put_in_place(path, records).map_err(|error| unwritable(path, &error))
+/// Puts the tests into the report: whoever reads it sees the whole file as it was before, or as it is after. Several processes
+/// of one run write into one file; what another run left in it is replaced.
+pub(crate) fn write(path: &Path, origin: &Origin<'_>, records: &[TestRecord]) -> Result<()> {
+    let _lock = lock(path)?;
+    put_in_place(path, origin, records).map_err(|error| unwritable(path, &error))
+}
+
+/// Who writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin<'a> {
+    /// The run that this process is a part of: one `cargo test`, one `cargo nextest run`.
+    pub(crate) run: &'a str,
+    /// The package that the tests are in.
+    pub(crate) package: &'a str,
+    /// Which attempt it is at tests that are tried again, from 1.
+    pub(crate) attempt: u32,
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {
@@ -64,9 +57,19 @@ fn unwritable(path: &Path, error: &io::Error) -> Error {
     Error::redroom("report_unwritable", detail)
 }
 
-fn put_in_place(path: &Path, records: &[TestRecord]) -> io::Result<()> {
+/// Keeps other processes of this user from the file. The kernel frees it whatever ends this one, so that there is no stale lock.
+pub(super) fn lock(path: &Path) -> Result<File> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    RunFolder::open()?.lock_report(absolute.as_os_str().as_encoded_bytes(), LOCK_PATIENCE)
+}
+
+fn put_in_place(path: &Path, origin: &Origin<'_>, records: &[TestRecord]) -> io::Result<()> {
+    let mut report = report(origin, records);
+    if let Some(earlier) = merge::earlier(path, origin) {
+        report = merge::into(earlier, report, origin.attempt);
+    }
     let mut file = beside(path)?;
-    file.write_all(xml(records)?.as_bytes())?;
+    file.write_all(report.to_string().map_err(io::Error::other)?.as_bytes())?;
     file.persist(path)?;
     Ok(())
 }
@@ -84,41 +87,56 @@ fn readable_by_all() -> std::fs::Permissions {
     std::fs::Permissions::from_mode(0o644)
 }
 
-fn xml(records: &[TestRecord]) -> io::Result<String> {
-    let mut suites: BTreeMap<&str, TestSuite> = BTreeMap::new();
-    for record in records {
-        let suite = suites.entry(&record.crate_name).or_insert_with(|| TestSuite::new(line(&record.crate_name)));
-        suite.time = Some(suite.time.unwrap_or_default().saturating_add(record.duration));
-        suite.add_test_case(case(record));
-    }
-    let mut report = Report::new("redroom");
-    report.time = Some(suites.values().filter_map(|suite| suite.time).fold(Duration::ZERO, Duration::saturating_add));
-    report.add_test_suites(suites.into_values());
-    report.to_string().map_err(io::Error::other)
+/// The report of these tests alone.
+pub(crate) fn document(origin: &Origin<'_>, records: &[TestRecord]) -> io::Result<String> {
+    report(origin, records).to_string().map_err(io::Error::other)
 }
 
-fn case(record: &TestRecord) -> TestCase {
-    let mut case = TestCase::new(line(&record.name), status(&record.outcome));
-    case.set_classname(line(&record.crate_name));
+fn report(origin: &Origin<'_>, records: &[TestRecord]) -> Report {
+    let mut suites: BTreeMap<&str, TestSuite> = BTreeMap::new();
+    for record in records {
+        let suite = suites.entry(record.crate_name()).or_insert_with(|| suite(record.crate_name(), origin));
+        suite.add_test_case(case(record, origin.attempt));
+    }
+    merge::whole(suites.into_values())
+}
+
+/// The property that says which run a suite is of.
+const RUN: &str = "run";
+
+fn suite(name: &str, origin: &Origin<'_>) -> TestSuite {
+    let mut suite = TestSuite::new(line(name));
+    suite.extra.insert("package".into(), line(origin.package).into());
+    suite.add_property(Property::new(RUN, line(origin.run)));
+    suite
+}
+
+fn case(record: &TestRecord, attempt: u32) -> TestCase {
+    let mut case = TestCase::new(line(record.function()), status(record));
+    case.set_classname(line(record.class()));
     case.set_time(record.duration);
     case.extra.insert("file".into(), line(&record.file).into());
     case.extra.insert("line".into(), record.line.to_string().into());
     case.add_properties(record.properties.iter().map(|(name, value)| Property::new(line(name), line(value))));
+    if attempt > 1 {
+        case.add_property(Property::new("attempt", attempt.to_string()));
+    }
     case
 }
 
-fn status(outcome: &Outcome) -> TestCaseStatus {
-    let (mut status, kind, text) = match outcome {
+fn status(record: &TestRecord) -> TestCaseStatus {
+    let (mut status, kind) = match &record.outcome {
         Outcome::Passed => return TestCaseStatus::success(),
-        Outcome::Failed(text) => (TestCaseStatus::non_success(NonSuccessKind::Failure), "failure", text),
-        Outcome::Error(text) => (TestCaseStatus::non_success(NonSuccessKind::Error), "error", text),
+        Outcome::Failed(_) => (TestCaseStatus::non_success(NonSuccessKind::Failure), "failure"),
+        Outcome::Error(_) => (TestCaseStatus::non_success(NonSuccessKind::Error), "error"),
         Outcome::Skipped(reason) => {
             let mut status = TestCaseStatus::skipped();
             status.set_message(line(reason));
             return status;
         }
     };
-    status.set_type(kind).set_message(line(&headline(text))).set_description(message(text));
+    let text = record.message().unwrap_or_default();
+    status.set_type(kind).set_message(line(&headline(text))).set_description(message(&record.told()));
     status
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use super::moments::Ear;
 use crate::agent::TurnReader;
 use crate::backend::{Sink, Stream};
 use crate::evidence::{RedactedStream, Redactor, Store};
@@ -16,6 +17,8 @@ pub(crate) struct TurnOutput<'a> {
     out_file: String,
     err_file: String,
     reader: Box<dyn TurnReader>,
+    /// Whoever listens to the agent, if somebody does.
+    ear: Option<Ear>,
     left: u64,
     out: RedactedStream,
     err: RedactedStream,
@@ -31,6 +34,7 @@ impl<'a> TurnOutput<'a> {
         redactor: &Redactor,
         turn: u32,
         reader: Box<dyn TurnReader>,
+        ear: Option<Ear>,
         limit: u64,
     ) -> Self {
         TurnOutput {
@@ -38,6 +42,7 @@ impl<'a> TurnOutput<'a> {
             out_file: format!("turn-{turn}.out"),
             err_file: format!("turn-{turn}.err"),
             reader,
+            ear,
             left: limit,
             out: redactor.stream(),
             err: redactor.stream(),
@@ -52,9 +57,13 @@ impl<'a> TurnOutput<'a> {
     pub(crate) fn into_parts(mut self) -> (Box<dyn TurnReader>, String, String) {
         self.out.end(|bytes| {
             self.out_shown.feed(bytes, |shown| self.store.extend(&self.out_file, shown));
+            hear(&mut self.ear, bytes);
             self.reader.out(bytes);
         });
         self.out_shown.end(|shown| self.store.extend(&self.out_file, shown));
+        if let Some(ear) = &mut self.ear {
+            ear.end_of_line();
+        }
         self.err.end(|bytes| {
             self.err_shown.feed(bytes, |shown| self.store.extend(&self.err_file, shown));
             self.reader.err(bytes);
@@ -74,6 +83,7 @@ impl Sink for TurnOutput<'_> {
         match stream {
             Stream::Out => self.out.feed(kept, |bytes| {
                 self.out_shown.feed(bytes, |shown| self.store.extend(&self.out_file, shown));
+                hear(&mut self.ear, bytes);
                 self.reader.out(bytes);
             }),
             Stream::Err => self.err.feed(kept, |bytes| {
@@ -112,6 +122,12 @@ impl Sink for WholeOutput {
             Stream::Err | Stream::Engine => self.stderr.extend_from_slice(chunk),
         }
         ControlFlow::Continue(())
+    }
+}
+
+fn hear(ear: &mut Option<Ear>, bytes: &[u8]) {
+    if let Some(ear) = ear {
+        ear.hear(bytes);
     }
 }
 

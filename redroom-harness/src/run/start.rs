@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::admission::Admission;
 use super::recorder::{Manner, Recorder};
-use super::{Held, Live, Run, finish, surroundings};
+use super::{Held, Live, Run, Watched, finish, surroundings};
 use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
 use crate::error::{Error, Result};
 use crate::evidence::{Journal, Redactor, Store, folder_name, held};
@@ -43,9 +43,13 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
     let guard = plan.tool_call_check.open(&settings.client)?;
     let base = session.base_of(&plan.agent).await?;
 
-    let store = Arc::new(Store::create(&session.out, &folder_name(&plan.name))?);
+    let store = Arc::new(Store::create(&session.out, &settings.environment.attempt_name(&folder_name(&plan.name)))?);
     let secrets = SecretSet::new(planting.secrets.iter().map(|secret| (secret.name.clone(), secret.value.as_bytes())));
-    let journal = Arc::new(Journal::new(secrets, redactor, store));
+    let watched = session.observer.watches().then(|| {
+        let planted: Vec<_> = planting.secrets.iter().map(|secret| String::from_utf8_lossy(&secret.value.0)).collect();
+        Arc::new(Watched::new(&plan.name, planted.iter().map(AsRef::as_ref), session.observer.clone()))
+    });
+    let journal = Arc::new(Journal::new(secrets, redactor, store).watched_by(watched));
     let admission = Admission::new(surroundings::given(&*plan.agent, &wiring), plan.provider_tools);
     let manner = Manner { hook: plan.agent.hook(), api: plan.agent.model_api() };
     let recorder = Arc::new(Recorder::new(id.clone(), journal.clone(), admission, upstream, guard, manner));
@@ -78,6 +82,9 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
     };
 
     let lease = session.pool.lease().await?;
+    if let Some(watched) = journal.watched() {
+        watched.moved_in(lease.number());
+    }
     let making = match session.pool.making().await {
         Ok(making) => making,
         Err(error) => {
@@ -104,6 +111,7 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
         secrets: planting.secrets.iter().map(|s| (s.name.clone(), s.value.0.clone())).collect::<BTreeMap<_, _>>(),
         placed: entries,
         roots,
+        planted_files: planting.workspace.len() + planting.files.len(),
         pages: planting.pages.iter().map(|page| format!("https://{}{}", page.host, page.path)).collect(),
         journal,
         recorder,
@@ -121,7 +129,7 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
     let run = Run(Arc::new(Held(live)));
     drop(making);
     run.watch_link();
-    if let Err(error) = session.check_agent_version(&run, base.program).await {
+    if let Err(error) = session.check_agent_version(&run, &base).await {
         let _ = run.cut_short(error.clone()).await;
         return Err(error);
     }

@@ -34,12 +34,17 @@ impl Live {
             timeout: self.limits.turn_timeout,
         };
         self.recorder.expect_announcement();
+        let watched = self.journal.watched();
+        if let Some(watched) = watched {
+            watched.turn_began(index, message);
+        }
         let given_up = GivenUp(Some((&**self, index, message)));
         let mut output = TurnOutput::new(
             self.journal.store(),
             self.journal.redactor(),
             index,
             self.agent.reader(),
+            watched.and_then(|watched| watched.ear(self.agent.clone())),
             self.limits.turn_output,
         );
         let ended = tokio::select! {
@@ -76,6 +81,9 @@ impl Live {
             stderr,
         };
         let turn = self.record(turn);
+        if let Some(watched) = watched {
+            watched.turn_ended(&turn, failure.is_some());
+        }
         // What kept the model away says more than the agent's own words about it; it is recorded already, and so is the reason
         // why a run was stopped.
         if self.recorder.went_unannounced() {

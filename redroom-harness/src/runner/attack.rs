@@ -6,32 +6,39 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use redroom_sidecar::wire::Protocol;
+use redroom_sidecar::wire::{Hit, Protocol};
 
 use super::panics;
 use crate::error::{By, Error};
 use crate::evidence::{RunResult, held};
 use crate::redroom::Redroom;
 use crate::registry::{Registration, ShouldPanic};
-use crate::report::junit::Outcome;
+use crate::report::record::Outcome;
+use crate::report::story::{Telling, story};
 use crate::run::Run;
 
 /// What an attack came to, for the reports.
 pub(super) struct Played {
     pub(super) outcome: Outcome,
-    pub(super) properties: Vec<(String, String)>,
+    /// What happened, in a few lines.
+    pub(super) story: String,
+    pub(super) properties: Vec<(&'static str, String)>,
     /// What the console should say although the attack passed.
     pub(super) notice: Option<String>,
 }
 
 impl Played {
     pub(super) fn ignored(reason: String) -> Self {
-        Played { outcome: Outcome::Skipped(reason), properties: Vec::new(), notice: None }
+        Played::without_run(Outcome::Skipped(reason))
     }
 
     /// redroom could not do its part: not a verdict of the test.
-    pub(super) fn could_not(error: Error) -> Self {
-        Played { outcome: Outcome::Error(error.to_string()), properties: Vec::new(), notice: None }
+    pub(super) fn could_not(error: &Error) -> Self {
+        Played::without_run(Outcome::Error(error.to_string()))
+    }
+
+    fn without_run(outcome: Outcome) -> Self {
+        Played { outcome, story: String::new(), properties: Vec::new(), notice: None }
     }
 }
 
@@ -39,31 +46,39 @@ impl Played {
 enum Ended {
     Returned,
     Failed(String),
-    Panicked(String),
+    Panicked(panics::Told),
     TimedOut(Error),
 }
 
-/// Plays one attack.
-pub(super) async fn play(attack: &'static Registration, redroom: &Redroom, longest: Duration) -> Played {
+/// Plays one attack. What it does has been shown already where it is `streamed`.
+pub(super) async fn play(
+    attack: &'static Registration,
+    redroom: &Redroom,
+    longest: Duration,
+    streamed: bool,
+) -> Played {
     // Expressions in the attribute are the test's own code.
     let options = match catch_unwind(attack.options) {
         Ok(options) => options,
         Err(payload) => {
-            let message = held::everything().text(panics::message(&*payload));
-            return Played { outcome: Outcome::Failed(message), properties: Vec::new(), notice: None };
+            let told = panics::told(&*payload);
+            return Played::without_run(Outcome::Failed(held::everything().text(told.message)));
         }
     };
     let timeout = options.given_timeout().unwrap_or(longest);
     let run = match redroom.start_run(options.name(attack.test_name())).await {
         Ok(run) => run,
-        Err(error) => return Played::could_not(error),
+        Err(error) => return Played::could_not(&error),
     };
     let shown = |message: String| run.shown(message);
     let body = AssertUnwindSafe((attack.body)(run.clone())).catch_unwind();
     let ended = match tokio::time::timeout(timeout, body).await {
         Ok(Ok(Ok(()))) => Ended::Returned,
         Ok(Ok(Err(message))) => Ended::Failed(shown(message)),
-        Ok(Err(payload)) => Ended::Panicked(shown(panics::message(&*payload))),
+        Ok(Err(payload)) => {
+            let panics::Told { message, trace } = panics::told(&*payload);
+            Ended::Panicked(panics::Told { message: shown(message), trace: trace.map(shown) })
+        }
         Err(_) => Ended::TimedOut(Error::new(
             By::Redroom,
             "attack_timeout",
@@ -78,14 +93,24 @@ pub(super) async fn play(attack: &'static Registration, redroom: &Redroom, longe
     };
     let result = match finished {
         Ok(result) => result,
-        Err(error) => return Played::could_not(error),
+        Err(error) => return Played::could_not(&error),
     };
     let outcome = redacted(outcome(attack, &ended, &result), &run);
+    let (message, failed) = match &outcome {
+        Outcome::Failed(message) | Outcome::Error(message) => (message.as_str(), true),
+        Outcome::Passed | Outcome::Skipped(_) => ("", false),
+    };
+    let telling = Telling { message, streamed, failed };
+    let mut story = run.redact(&story(&result, &run.planted(), telling, |text| run.redact(text)));
+    if let (Ended::Panicked(panics::Told { trace: Some(trace), .. }), true) = (&ended, failed) {
+        story.push_str("stack backtrace:\n");
+        story.push_str(&run.redact(trace));
+    }
     let notice = match (&ended, &outcome) {
         (Ended::Returned, Outcome::Passed) => passed_with_leaks(attack.test_name(), &result),
         _ => None,
     };
-    Played { outcome, properties: properties(&result), notice }
+    Played { outcome, story, properties: properties(&result), notice }
 }
 
 /// A leak is a fact, and what becomes of it is the test's to say. That it said nothing may be an oversight.
@@ -145,7 +170,8 @@ fn outcome(attack: &Registration, ended: &Ended, result: &RunResult) -> Outcome 
             }
             message.push_str(&format!("\n  {} ({}): {}", error.code(), error.by(), error.detail()));
         }
-        if message.contains(&evidence) { message } else { message + &evidence }
+        // The story says it.
+        message.replace(&evidence, "")
     };
     match (ended, &attack.should_panic) {
         (Ended::TimedOut(error), _) => Outcome::Failed(with_errors(error.to_string())),
@@ -153,7 +179,7 @@ fn outcome(attack: &Registration, ended: &Ended, result: &RunResult) -> Outcome 
             Outcome::Error(with_errors(message.clone()))
         }
         (Ended::Failed(message), ShouldPanic::No) => Outcome::Failed(with_errors(message.clone())),
-        (Ended::Panicked(message), ShouldPanic::No) => Outcome::Failed(with_errors(message.clone())),
+        (Ended::Panicked(panics::Told { message, .. }), ShouldPanic::No) => Outcome::Failed(with_errors(message.clone())),
         (Ended::Returned, ShouldPanic::No) if result.errors.iter().any(|error| error.code() == TURN_ABANDONED) => {
             Outcome::Failed(with_errors(turn_abandoned().to_string()))
         }
@@ -162,8 +188,8 @@ fn outcome(attack: &Registration, ended: &Ended, result: &RunResult) -> Outcome 
         )),
         (Ended::Returned, ShouldPanic::No) => Outcome::Passed,
         (Ended::Panicked(_), ShouldPanic::Yes) => Outcome::Passed,
-        (Ended::Panicked(message), ShouldPanic::With(expected)) if message.contains(*expected) => Outcome::Passed,
-        (Ended::Panicked(message), ShouldPanic::With(expected)) => Outcome::Failed(with_errors(format!(
+        (Ended::Panicked(panics::Told { message, .. }), ShouldPanic::With(expected)) if message.contains(*expected) => Outcome::Passed,
+        (Ended::Panicked(panics::Told { message, .. }), ShouldPanic::With(expected)) => Outcome::Failed(with_errors(format!(
             "the panic did not contain the expected text\n  panic: {message}\n  expected: {expected}"
         ))),
         (Ended::Returned, _) => Outcome::Failed(with_errors("the attack did not panic as it should".to_owned())),
@@ -179,17 +205,31 @@ fn is_ours(message: &str, result: &RunResult) -> bool {
     result.errors.iter().filter(ours).any(|error| message.contains(error.detail()))
 }
 
-fn properties(result: &RunResult) -> Vec<(String, String)> {
-    [
+fn properties(result: &RunResult) -> Vec<(&'static str, String)> {
+    let leaks = result.leaks();
+    let by = |protocol: Protocol| {
+        let through = |hit: &&Hit| hit.protocol == protocol;
+        let hits: Vec<String> = result.hits.iter().filter(through).map(|hit| hit.id.to_string()).collect();
+        leaks.iter().filter(|leak| hits.contains(&leak.reference)).count().to_string()
+    };
+    let mut properties = vec![
         ("backend", result.backend.name.clone()),
         ("agent", result.agent.name.clone()),
         ("agent_version", result.agent.version.clone()),
         ("model", result.agent.model.clone().unwrap_or_default()),
-        ("leaks", result.leaks().len().to_string()),
+        ("leaks", leaks.len().to_string()),
+        ("leaks_http", by(Protocol::Http)),
+        ("leaks_https", by(Protocol::Https)),
+        ("leaks_dns", by(Protocol::Dns)),
+        ("leaks_other", by(Protocol::Other)),
+        ("tool_calls", result.tool_calls.len().to_string()),
         ("evidence", result.artifacts.folder.display().to_string()),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into()
+    ];
+    let costs: Vec<f64> = result.turns.iter().filter_map(|turn| turn.cost_usd).collect();
+    if !costs.is_empty() {
+        properties.push(("cost_usd", format!("{:.4}", costs.iter().sum::<f64>())));
+    }
+    properties
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Panics of attacks: their message and place, for the failing attack's own story.
+//! Panics of attacks: their message, place and trace, for the failing attack's own story.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::cell::{Cell, RefCell};
 use std::io::Write as _;
 use std::panic::PanicHookInfo;
 use std::sync::Once;
@@ -10,38 +11,102 @@ use crate::evidence::{Redactor, held};
 use crate::visible::visible;
 
 thread_local! {
-    /// Where the last panic of this thread happened. A trial's body is polled on the trial's own thread.
-    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// Whether this thread plays an attack: its panics are told with the attack, and only there.
+    static PLAYING: Cell<bool> = const { Cell::new(false) };
+    /// Where the last panic of this thread happened. An attack's body is polled on the thread that plays it.
+    static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
 }
 
-/// Notes the place of every panic, then does what was done before. A message that holds what nobody may read, or what an agent
-/// said to the terminal, is printed here, without it and without a backtrace.
+struct Place {
+    at: String,
+    trace: Option<String>,
+}
+
+/// What a caught panic said and where, and how it came to that, if `RUST_BACKTRACE` asks for it.
+pub(super) struct Told {
+    pub(super) message: String,
+    pub(super) trace: Option<String>,
+}
+
+/// Notes the place of every panic. Those of attacks are told later; for others is done what was done before, but a message that
+/// holds what nobody may read, or what an agent said to the terminal, is printed here, without it and without a backtrace.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let before = std::panic::take_hook();
+        let whole = std::env::var_os("RUST_BACKTRACE").is_some_and(|wanted| wanted == "full");
         std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
-            let place = info.location().map(|at| held::everything().text(format!("{}:{}", at.file(), at.line())));
+            let at =
+                info.location().map_or_else(|| "<unknown>".to_owned(), |at| format!("{}:{}", at.file(), at.line()));
+            let at = held::everything().text(at);
+            if PLAYING.get() {
+                let trace = Backtrace::capture();
+                let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
+                let trace = trace.map(|trace| if whole { trace } else { own(&trace) });
+                PLACE.with(|last| *last.borrow_mut() = Some(Place { at, trace }));
+                return;
+            }
             match text(info.payload()).and_then(|text| readable(text, &held::everything())) {
                 Some(readable) => {
                     let thread = std::thread::current();
-                    let (thread, at) = (thread.name().unwrap_or("<unnamed>"), place.as_deref().unwrap_or("<unknown>"));
+                    let thread = thread.name().unwrap_or("<unnamed>");
                     let _ = writeln!(std::io::stderr(), "\nthread '{thread}' panicked at {at}:\n{readable}");
                 }
                 None => before(info),
             }
-            PLACE.with(|last| *last.borrow_mut() = place);
         }));
     });
 }
 
-/// What a caught panic said, and where.
-pub(super) fn message(payload: &(dyn Any + Send)) -> String {
+/// Plays an attack: a panic in it is caught by whoever polls its body, and told by [`told`].
+pub(super) fn playing<T>(play: impl FnOnce() -> T) -> T {
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            PLAYING.set(false);
+        }
+    }
+    PLAYING.set(true);
+    let _end = End;
+    play()
+}
+
+/// What a caught panic of this thread's attack said, and where.
+pub(super) fn told(payload: &(dyn Any + Send)) -> Told {
     let text = text(payload).unwrap_or("a panic without a message");
     match PLACE.with(|last| last.borrow_mut().take()) {
-        Some(place) => format!("{text}\n  at {place}"),
-        None => text.to_owned(),
+        Some(Place { at, trace }) => Told { message: format!("{text}\n  at {at}"), trace },
+        None => Told { message: text.to_owned(), trace: None },
     }
+}
+
+/// The part of a trace that lies in the attack: not what a panic does, nor what has called the attack.
+fn own(trace: &str) -> String {
+    const OF_PANICS: [&str; 6] = [
+        "runner::panics::",
+        "std::panicking",
+        "std::sys::backtrace",
+        "rust_begin_unwind",
+        "core::panicking",
+        "PanicHookInfo",
+    ];
+    const OF_THE_RUNNER: &str = "AssertUnwindSafe";
+    let mut frames: Vec<String> = Vec::new();
+    for line in trace.lines() {
+        match line.trim_start().split_once(':').map(|(number, _)| number.parse::<u32>()) {
+            Some(Ok(_)) => frames.push(line.to_owned()),
+            // Where a frame stands is told below it.
+            _ => {
+                if let Some(frame) = frames.last_mut() {
+                    frame.push('\n');
+                    frame.push_str(line);
+                }
+            }
+        }
+    }
+    let called = frames.iter().position(|frame| !OF_PANICS.iter().any(|part| frame.contains(part))).unwrap_or(0);
+    let own: Vec<String> = frames.into_iter().skip(called).take_while(|frame| !frame.contains(OF_THE_RUNNER)).collect();
+    if own.is_empty() { trace.to_owned() } else { own.join("\n") }
 }
 
 fn text(payload: &(dyn Any + Send)) -> Option<&str> {
@@ -60,11 +125,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_told_with_its_place() {
+    fn a_panic_of_an_attack_is_told_with_its_place() {
         install();
-        let payload = std::panic::catch_unwind(|| panic!("number {}", 7)).unwrap_err();
-        let told = message(&*payload);
+        let payload = playing(|| std::panic::catch_unwind(|| panic!("number {}", 7))).unwrap_err();
+        let told = told(&*payload).message;
         assert!(told.starts_with("number 7\n  at ") && told.contains("panics.rs:"), "{told}");
+    }
+
+    #[test]
+    fn of_a_trace_the_attacks_part_is_told() {
+        let trace = "   0: redroom_harness::runner::panics::install::{{closure}}
+             at ./redroom-harness/src/runner/panics.rs:40:29
+   1: core::panicking::panic_fmt
+   2: {async_fn#0}
+             at ./tests/attacks.rs:49:9
+   3: poll<x>
+   4: <core::panic::unwind_safe::AssertUnwindSafe<F> as core::future::future::Future>::poll
+   5: main";
+        assert_eq!(own(trace), "   2: {async_fn#0}\n             at ./tests/attacks.rs:49:9\n   3: poll<x>");
+        assert_eq!(own("no frames"), "no frames");
     }
 
     #[test]

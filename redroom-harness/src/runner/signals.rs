@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: everything is removed, then the process ends with the signal's code.
+//! SIGINT and SIGTERM: everything is removed, what has ended is reported, then the process ends with the signal's code.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Runner;
+use crate::visible::visible_line;
 
 /// How long the removal may take before the process ends all the same; what is left then, the next start sweeps.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -24,6 +25,7 @@ pub(super) async fn end_on_signal(runner: Arc<Runner>) {
     };
     end_in_time(code);
     runner.interrupted.store(true, Ordering::Release);
+    runner.console.end_progress();
     super::notice("interrupted; removing what this session made");
     // Nobody begins a session without them.
     let begun = runner.settings.lock().unwrap_or_else(PoisonError::into_inner).take().is_none();
@@ -36,6 +38,10 @@ pub(super) async fn end_on_signal(runner: Arc<Runner>) {
     tokio::select! {
         _ = tokio::time::timeout(PATIENCE, removal) => {}
         () = received(&mut interrupt) => {}
+    }
+    // What had ended before stands in the reports; what was interrupted has no verdict.
+    if let Err(error) = runner.report(&runner.records()) {
+        super::notice(&visible_line(&error.to_string()));
     }
     std::process::exit(code);
 }

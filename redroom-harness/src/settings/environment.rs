@@ -3,6 +3,8 @@
 use std::env::VarError;
 use std::path::{Path, PathBuf};
 
+use uuid::Uuid;
+
 use crate::agent::ProgramSources;
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
@@ -16,9 +18,12 @@ use crate::outbound::Proxies;
 /// | `REDROOM_PARALLEL` | how many runs may be live at once |
 /// | `REDROOM_OUT` | the folder that evidence is written to |
 /// | `REDROOM_JUNIT` | the file that a JUnit report is written to |
+/// | `REDROOM_RUN` | which run this process is a part of, where neither cargo nor nextest says so: parts of one run make one report |
 /// | `REDROOM_CONFIG` | the settings file, in place of `redroom.toml` |
 /// | `REDROOM_REQUIRE` | backends that must be there: `docker`, `jail` |
 /// | `REDROOM_CLAUDE_CODE` | the program of Claude Code, in place of the one that would be fetched |
+/// | `NEXTEST_RUN_ID`, `NEXTEST_ATTEMPT` | the run, and which attempt at the test it is |
+/// | `GITHUB_STEP_SUMMARY` | the file that a table of the attacks is added to |
 /// | `ANTHROPIC_API_KEY` | the key of the model where no other is set; it stays in the harness |
 /// | `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY` | the proxy that leads to services at https addresses elsewhere; in lower case, too |
 /// | `ANTHROPIC_BASE_URL` | whose key that is, where it is not Anthropic's own, as Anthropic's clients have it |
@@ -30,6 +35,13 @@ pub(crate) struct Environment {
     pub(crate) parallel: Option<u32>,
     pub(crate) out: Option<PathBuf>,
     pub(crate) junit: Option<PathBuf>,
+    pub(crate) step_summary: Option<PathBuf>,
+    /// The name of the run that this process is a part of, if anybody gave it one.
+    pub(crate) run: Option<String>,
+    /// The name of the folder that evidence of the run's processes goes into together, if it is one.
+    pub(crate) run_folder: Option<String>,
+    /// Which attempt at its tests this process is, from 1; 0 counts as 1.
+    pub(crate) attempt: u32,
     pub(crate) config: Option<PathBuf>,
     pub(crate) require: Vec<String>,
     pub(crate) claude_code: Option<PathBuf>,
@@ -62,6 +74,10 @@ impl Environment {
             },
             out: path("REDROOM_OUT"),
             junit: path("REDROOM_JUNIT"),
+            step_summary: path("GITHUB_STEP_SUMMARY"),
+            run: text("REDROOM_RUN")?.or(text("NEXTEST_RUN_ID")?),
+            run_folder: text("NEXTEST_RUN_ID")?.filter(|id| Uuid::try_parse(id).is_ok()),
+            attempt: text("NEXTEST_ATTEMPT")?.and_then(|attempt| attempt.parse().ok()).unwrap_or(1),
             config: path("REDROOM_CONFIG"),
             require: text("REDROOM_REQUIRE")?.map(|list| words(&list)).unwrap_or_default(),
             claude_code: path("REDROOM_CLAUDE_CODE"),
@@ -84,7 +100,29 @@ impl Environment {
         self.require.iter().any(|required| required == backend)
     }
 
-    /// The folder for one session's evidence: under `REDROOM_OUT`, else `redroom` of the target folder that the executable
+    /// Which run this process is a part of, for reports that several processes write: whoever started it knows, else it is
+    /// everything that the same parent process starts.
+    pub(crate) fn run(&self) -> String {
+        self.run.clone().unwrap_or_else(|| {
+            let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
+            format!("{parent}-{}", began(parent).unwrap_or_default())
+        })
+    }
+
+    /// Which attempt at its tests this process is, from 1.
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt.max(1)
+    }
+
+    /// The name of a folder for evidence, with the attempt if it is not the first.
+    pub(crate) fn attempt_name(&self, name: &str) -> String {
+        match self.attempt() {
+            1 => name.to_owned(),
+            attempt => format!("{name}.attempt-{attempt}"),
+        }
+    }
+
+    /// The folder for one session's evidence, or where a runner starts a process for each test, for all of them: under `REDROOM_OUT`, else `redroom` of the target folder that the executable
     /// lies in, else of `./target`.
     pub(crate) fn evidence_folder(&self, session: &str) -> PathBuf {
         let root = match &self.out {
@@ -93,7 +131,7 @@ impl Environment {
         };
         // Absolute, so that what is printed can be found from anywhere.
         let root = std::path::absolute(&root).unwrap_or(root);
-        root.join(session)
+        root.join(self.run_folder.as_deref().unwrap_or(session))
     }
 
     /// Where agents' programs may be found on this machine.
@@ -126,6 +164,14 @@ fn check_names(names: impl Iterator<Item = String>) -> Result<()> {
         "invalid_environment",
         format!("the environment sets REDROOM_{unknown}, which means nothing; {hint}"),
     ))
+}
+
+/// When a process began, in the system's own count: a number can be another process's after a while.
+fn began(process: i32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name in parentheses can hold anything, parentheses too.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(19).map(str::to_owned)
 }
 
 fn text(name: &str) -> Result<Option<String>> {
@@ -183,6 +229,23 @@ mod tests {
         let known = NAMES.map(|name| format!("REDROOM_{name}"));
         assert!(check(&known.each_ref().map(String::as_str)).is_ok());
         assert!(check(&["REDROOM_TEST_SOAK", "REDROOMS_OWN", "MY_REDROOM_X"]).is_ok());
+    }
+
+    #[test]
+    fn processes_of_one_parent_are_one_run_unless_somebody_says_otherwise() {
+        let alone = Environment::default();
+        assert_eq!(alone.run(), Environment::default().run());
+        assert!(alone.run().split_once('-').is_some_and(|(parent, began)| parent != "0" && !began.is_empty()));
+        assert_eq!(Environment { run: Some("nightly".to_owned()), ..Environment::default() }.run(), "nightly");
+    }
+
+    #[test]
+    fn attempts_of_one_run_lie_side_by_side() {
+        let id = "0b6e2a44-6a3c-4a58-9d0b-0d7b8a3a9f10";
+        let again = Environment { run_folder: Some(id.to_owned()), attempt: 2, ..Environment::default() };
+        assert!(again.evidence_folder("session").ends_with(format!("redroom/{id}")));
+        assert_eq!(again.attempt_name("web.page"), "web.page.attempt-2");
+        assert_eq!(Environment::default().attempt_name("web.page"), "web.page");
     }
 
     #[test]

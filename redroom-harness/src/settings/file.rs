@@ -31,6 +31,7 @@ pub(crate) struct ConfigFile {
     pub(crate) fake_domain: Option<String>,
     pub(crate) catch_all: Option<bool>,
     pub(crate) backend: Option<String>,
+    pub(crate) junit: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -45,6 +46,13 @@ struct Root {
     fake_domain: Option<String>,
     catch_all: Option<bool>,
     backend: Option<String>,
+    report: Option<ReportTable>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+struct ReportTable {
+    junit: Option<PathBuf>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -120,6 +128,8 @@ impl ConfigFile {
             fake_domain: root.fake_domain,
             catch_all: root.catch_all,
             backend: root.backend,
+            // Beside the file, wherever the tests are started.
+            junit: root.report.and_then(|report| report.junit).map(|junit| beside(path, &junit)),
         })
     }
 
@@ -210,6 +220,10 @@ impl LimitsTable {
     }
 }
 
+fn beside(file: &Path, path: &Path) -> PathBuf {
+    file.parent().unwrap_or(Path::new(".")).join(path)
+}
+
 /// A broken file: where, what, and the nearest known key where one is unknown.
 fn broken(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     // The parser's own message quotes the line: a key that somebody wrote into it would be in a log. Place and reason do.
@@ -287,10 +301,12 @@ mod tests {
             "parallel = 2\nbackend = \"docker\"\nfake_domain = \"corp.test\"\ncatch_all = true\n\
              [agent]\nname = \"claude-code\"\nversion = \"2.1.316\"\nmodel = \"haiku\"\n\
              [limits]\nmemory = \"1g\"\nturn_timeout = 60\n\
-             [model_proxy]\nbase_url = \"https://gw.example\"\n[tool_call_check]\nurl = \"http://localhost:1\"\n",
+             [model_proxy]\nbase_url = \"https://gw.example\"\n[tool_call_check]\nurl = \"http://localhost:1\"\n\
+             [report]\njunit = \"target/junit.xml\"\n",
         )
         .unwrap();
         assert_eq!(file.parallel, Some(2));
+        assert_eq!(file.junit, Some(PathBuf::from("target/junit.xml")));
         assert_eq!(file.limits, Limits::new().memory("1g").turn_timeout(Duration::from_secs(60)));
         let agent = file.agent().unwrap().unwrap();
         assert_eq!((agent.name(), agent.version(), agent.model()), ("claude-code", "2.1.316", Some("haiku")));

@@ -133,6 +133,25 @@ struct ResultLine {
     usage: Option<Box<RawValue>>,
 }
 
+/// The words of a line in which the model speaks; tool calls are told by the hook.
+pub(super) fn said(line: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Line {
+        message: Message,
+    }
+    #[derive(Deserialize)]
+    struct Message {
+        content: Vec<Value>,
+    }
+    let kind: Kind<'_> = serde_json::from_str(line).ok()?;
+    if kind.kind != "assistant" {
+        return None;
+    }
+    let spoken: Line = serde_json::from_str(line).ok()?;
+    let words: Vec<&str> = spoken.message.content.iter().filter_map(|block| block.get("text")?.as_str()).collect();
+    (!words.is_empty()).then(|| words.join("\n"))
+}
+
 impl Reader {
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.line);

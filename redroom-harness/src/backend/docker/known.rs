@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ use crate::run_folder::RunFolder;
 const VALID_FOR: Duration = Duration::from_secs(600);
 /// A file of ours has a few entries.
 const SIZE_LIMIT: u64 = 1024 * 1024;
+/// The most that is read of a kept file.
+const CONTENT_LIMIT: u64 = 16 * 1024 * 1024;
 
 /// Answers that were given lately.
 #[derive(Clone, Debug)]
@@ -56,6 +58,23 @@ impl Known {
         self.change(|answers| drop(answers.insert(question.to_owned(), answer)));
     }
 
+    /// What a file of an image holds, as [`keep_content`](Self::keep_content) has it.
+    pub(crate) fn content(&self, question: &str) -> Option<Vec<u8>> {
+        let path = self.content_path(question);
+        let found = fs::metadata(&path).ok()?;
+        let fresh = found.modified().ok()?.elapsed().is_ok_and(|age| age <= VALID_FOR);
+        if fresh && found.len() <= CONTENT_LIMIT { fs::read(path).ok() } else { None }
+    }
+
+    /// Keeps what is too large to stand among the answers.
+    pub(crate) fn keep_content(&self, question: &str, content: &[u8]) {
+        put_in_place(&self.content_path(question), content);
+    }
+
+    fn content_path(&self, question: &str) -> PathBuf {
+        self.path.with_extension(digest([question.as_bytes()]))
+    }
+
     /// Forgets every answer that was this.
     pub(crate) fn forget(&self, value: &str) {
         self.change(|answers| answers.retain(|_, answer| answer.value != value));
@@ -72,14 +91,17 @@ impl Known {
         let mut answers = self.read();
         answers.0.retain(|_, answer| now().saturating_sub(answer.since) <= VALID_FOR.as_secs());
         change(&mut answers.0);
-        let fresh = self.path.with_extension(Uuid::new_v4().simple().to_string());
-        let written = serde_json::to_vec(&answers)
-            .map_err(std::io::Error::other)
-            .and_then(|text| fs::write(&fresh, text))
-            .and_then(|()| fs::rename(&fresh, &self.path));
-        if written.is_err() {
-            let _ = fs::remove_file(&fresh);
+        if let Ok(text) = serde_json::to_vec(&answers) {
+            put_in_place(&self.path, &text);
         }
+    }
+}
+
+/// The whole file or none of it; where that fails, the question is asked again.
+fn put_in_place(path: &Path, content: &[u8]) {
+    let fresh = path.with_extension(Uuid::new_v4().simple().to_string());
+    if fs::write(&fresh, content).and_then(|()| fs::rename(&fresh, path)).is_err() {
+        let _ = fs::remove_file(&fresh);
     }
 }
 
@@ -131,6 +153,17 @@ mod tests {
             fs::write(&known.path, text).unwrap();
             assert_eq!(known.get("image").as_deref(), answer);
         }
+    }
+
+    #[test]
+    fn a_file_of_an_image_is_known_for_as_long_as_an_answer() {
+        let (_folder, known) = known();
+        assert_eq!(known.content("bundle"), None);
+        known.keep_content("bundle", b"certificates");
+        assert_eq!((known.content("bundle").as_deref(), known.content("other")), (Some(&b"certificates"[..]), None));
+        let long_ago = SystemTime::now() - 2 * VALID_FOR;
+        fs::File::options().write(true).open(known.content_path("bundle")).unwrap().set_modified(long_ago).unwrap();
+        assert_eq!(known.content("bundle"), None);
     }
 
     #[test]

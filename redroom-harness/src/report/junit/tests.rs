@@ -5,17 +5,24 @@ use proptest::prelude::*;
 use roxmltree::{Document, Node};
 use tempfile::TempDir;
 
-use super::{Outcome, TestRecord, write, xml};
+use super::{Origin, Outcome, TestRecord, write};
+
+const ORIGIN: Origin<'_> = Origin { run: "one", package: "shop", attempt: 1 };
+
+fn xml(records: &[TestRecord]) -> std::io::Result<String> {
+    super::document(&ORIGIN, records)
+}
 
 fn record(name: &str, outcome: Outcome) -> TestRecord {
     TestRecord {
-        name: name.to_owned(),
-        crate_name: "attacks".to_owned(),
+        path: format!("attacks::{name}"),
         file: "tests/attacks.rs".to_owned(),
         line: 7,
+        should_panic: false,
         duration: Duration::from_millis(1_500),
         outcome,
-        properties: vec![("backend".to_owned(), "docker 28.5.2".to_owned())],
+        story: String::new(),
+        properties: vec![("backend", "docker 28.5.2".to_owned())],
     }
 }
 
@@ -40,8 +47,11 @@ fn every_outcome_is_counted_and_told_apart() {
     let suite = child(report, "testsuite").unwrap();
     assert_eq!(suite.attribute("name"), Some("attacks"));
     let cases: Vec<_> = suite.children().filter(|node| node.has_tag_name("testcase")).collect();
-    assert_eq!(cases[0].attribute("name"), Some("web::held"));
-    assert_eq!(cases[0].attribute("classname"), Some("attacks"));
+    assert_eq!(cases[0].attribute("name"), Some("held"));
+    assert_eq!(cases[0].attribute("classname"), Some("attacks::web"));
+    assert_eq!(suite.attribute("package"), Some("shop"));
+    let properties = child(cases[0], "properties").unwrap();
+    assert_eq!(child(properties, "property").unwrap().attribute("value"), Some("docker 28.5.2"));
     assert_eq!(cases[0].attribute("file"), Some("tests/attacks.rs"));
     assert_eq!(cases[0].attribute("line"), Some("7"));
     assert_eq!(cases[0].attribute("time"), Some("1.500"));
@@ -94,18 +104,86 @@ fn an_endless_message_keeps_its_ends() {
 fn the_file_is_replaced_as_a_whole_and_nothing_else_is_left() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("deep/er/junit.xml");
-    write(&path, &[record("one", Outcome::Passed)]).unwrap();
-    write(&path, &[record("two", Outcome::Passed)]).unwrap();
+    write(&path, &ORIGIN, &[record("one", Outcome::Passed)]).unwrap();
+    write(&path, &Origin { run: "two", ..ORIGIN }, &[record("two", Outcome::Passed)]).unwrap();
     let text = fs::read_to_string(&path).unwrap();
-    assert!(text.contains("two") && !text.contains("one\""));
+    assert!(text.contains("two") && !text.contains("name=\"one\""));
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+}
+
+fn counts(report: Node<'_, '_>) -> [String; 3] {
+    ["tests", "failures", "errors"].map(|name| report.attribute(name).unwrap().to_owned())
+}
+
+#[test]
+fn parts_of_one_run_make_one_report() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("junit.xml");
+    let failed = || Outcome::Failed("leaked".to_owned());
+    let part = |records: &[TestRecord], origin: &Origin<'_>| write(&path, origin, records).unwrap();
+    part(&[record("web::b", failed()), record("web::a", Outcome::Passed)], &ORIGIN);
+    part(&[TestRecord { path: "others::c".to_owned(), ..record("", Outcome::Error("gone".to_owned())) }], &ORIGIN);
+    part(&[record("web::a", Outcome::Passed)], &Origin { package: "till", ..ORIGIN });
+    let text = fs::read_to_string(&path).unwrap();
+    let document = Document::parse(&text).unwrap();
+    assert_eq!(counts(document.root_element()), ["4", "1", "1"], "{text}");
+    let suites: Vec<_> = document.root_element().children().filter(Node::is_element).collect();
+    assert_eq!(suites.iter().map(|suite| suite.attribute("tests").unwrap()).collect::<Vec<_>>(), ["2", "1", "1"]);
+    let names: Vec<_> =
+        suites[0].descendants().filter_map(|node| node.attribute("classname").and(node.attribute("name"))).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn a_test_that_was_tried_again_is_one_test_that_remembers() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("junit.xml");
+    let failed = |why: &str| Outcome::Failed(why.to_owned());
+    for (attempt, outcome) in [(1, failed("first")), (2, failed("second")), (3, Outcome::Passed)] {
+        write(&path, &Origin { attempt, ..ORIGIN }, &[record("web::a", outcome)]).unwrap();
+    }
+    let text = fs::read_to_string(&path).unwrap();
+    let document = Document::parse(&text).unwrap();
+    assert_eq!(counts(document.root_element()), ["1", "0", "0"], "{text}");
+    let flaky: Vec<_> = document.descendants().filter(|node| node.has_tag_name("flakyFailure")).collect();
+    assert_eq!(flaky.iter().map(|node| node.attribute("message").unwrap()).collect::<Vec<_>>(), ["first", "second"]);
+    let attempt = document.descendants().find(|node| node.attribute("name") == Some("attempt")).unwrap();
+    assert_eq!(attempt.attribute("value"), Some("3"));
+    // The same test once more, not because it failed, takes its place.
+    write(&path, &ORIGIN, &[record("web::a", failed("third"))]).unwrap();
+    assert!(!fs::read_to_string(&path).unwrap().contains("first"));
+}
+
+#[test]
+fn many_processes_at_once_lose_nothing() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("junit.xml");
+    std::thread::scope(|scope| {
+        for number in 0..16 {
+            let path = &path;
+            scope.spawn(move || write(path, &ORIGIN, &[record(&format!("web::t{number}"), Outcome::Passed)]).unwrap());
+        }
+    });
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(Document::parse(&text).unwrap().root_element().attribute("tests"), Some("16"));
+}
+
+#[test]
+fn what_is_no_report_is_replaced() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("junit.xml");
+    for other in ["", "<html>", "<?xml version=\"1.0\"?><testsuites name=\"x\"/>"] {
+        fs::write(&path, other).unwrap();
+        write(&path, &ORIGIN, &[record("one", Outcome::Passed)]).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().contains("name=\"one\""));
+    }
 }
 
 #[test]
 fn a_place_that_cannot_be_written_is_named() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
-    let error = write(&folder.path().join("file/junit.xml"), &[]).unwrap_err();
+    let error = write(&folder.path().join("file/junit.xml"), &ORIGIN, &[]).unwrap_err();
     assert_eq!(error.code(), "report_unwritable");
     assert!(error.detail().contains("junit.xml"));
 }
@@ -114,9 +192,9 @@ proptest! {
     #[test]
     fn whatever_is_reported_parses(name in any::<String>(), text in any::<String>(), value in any::<String>()) {
         let mut record = record(&name, Outcome::Error(text));
-        record.crate_name = value.clone();
-        record.properties.push((name, value));
-        let text = xml(&[record.clone(), TestRecord { outcome: Outcome::Skipped(record.name.clone()), ..record }]).unwrap();
+        record.path = format!("{value}::{name}");
+        record.properties.push(("evidence", value));
+        let text = xml(&[record.clone(), TestRecord { outcome: Outcome::Skipped(name), ..record }]).unwrap();
         let document = Document::parse(&text);
         prop_assert!(document.is_ok(), "{:?} in {}", document, text);
         let count = document.unwrap().descendants().filter(|node| node.has_tag_name("testcase")).count();

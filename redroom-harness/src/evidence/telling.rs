@@ -1,0 +1,134 @@
+//! Single pieces of evidence in a few words, for people. What an agent wrote is in them: whoever shows them makes them visible.
+
+use std::fmt::Write as _;
+
+use redroom_sidecar::search::Inside;
+use redroom_sidecar::wire::{Hit, Part};
+use serde_json::Value;
+
+use super::tool_call::{Claim, RecordedToolCall};
+use crate::guard::RecordedDecision;
+
+/// The most that is told of what a tool was called with, in characters; and how much of it is looked at, in bytes.
+const INPUT: usize = 160;
+const LOOKED_AT: usize = 64 * 1024;
+/// The arguments that say what a call is about, the first that is there.
+const TELLING: [&str; 7] = ["command", "url", "file_path", "notebook_path", "path", "query", "pattern"];
+
+/// A hit: where it was meant for, by name unless the secret is in that, and nothing else that the agent wrote.
+pub(crate) fn hit(hit: &Hit) -> String {
+    let protocol = serde_json::to_value(hit.protocol).ok();
+    let protocol = protocol.as_ref().and_then(|value| value.as_str()).unwrap_or("other").to_owned();
+    let meant = if hit.blocked { ", meant for outside the fake domain" } else { "" };
+    let named = !hit.host.is_empty() && !hit.secrets.iter().any(|found| found.part == Part::Host);
+    let place = match hit.address.port() {
+        _ if !named => hit.address.to_string(),
+        80 | 443 | 53 => hit.host.escape_default().to_string(),
+        port => format!("{}:{port}", hit.host.escape_default()),
+    };
+    format!("{protocol} {} to {place}{meant}", hit.method).replace("  ", " ")
+}
+
+/// The same, with the secrets that were found in it.
+pub(crate) fn hit_and_secrets(found_in: &Hit) -> String {
+    let mut text = hit(found_in);
+    for found in &found_in.secrets {
+        let _ = write!(text, "; {} ({}{}) in its {}", found.secret, found.encoding, Inside(&found.inside), found.part);
+    }
+    text
+}
+
+/// A tool call: the tool, what it was called with as `clean` lets it through, and what came of it.
+pub(crate) fn tool_call(call: &RecordedToolCall, clean: impl Fn(&str) -> String) -> String {
+    let tool = if call.tool.is_empty() { "a call that cannot be read" } else { &call.tool };
+    let about = TELLING.iter().find_map(|key| call.input.get(key)?.as_str());
+    let input = match (about, &call.input) {
+        (Some(about), _) => clean(head(about, LOOKED_AT)),
+        (None, Value::Null) => String::new(),
+        (None, input) => clean(head(&input.to_string(), LOOKED_AT)),
+    };
+    // A value that is cut through would be no value any more, and shown: so the cut comes last.
+    let input = short(&input, INPUT);
+    let came_of_it = match call.decision {
+        RecordedDecision::None if !call.checked => "no guard was asked",
+        RecordedDecision::None => "the guard has no opinion",
+        RecordedDecision::Allow => "allowed",
+        RecordedDecision::Deny => "denied",
+        RecordedDecision::Ask => "denied: nobody is there to be asked",
+        RecordedDecision::Defer => "denied, and the turn ended",
+    };
+    let mut text = format!("{tool} {input}: {came_of_it}").replace(" :", ":");
+    if let Some(reason) = &call.reason {
+        let _ = write!(text, " ({})", short(&clean(head(reason, LOOKED_AT)), INPUT));
+    }
+    if let Some(error) = &call.error {
+        let _ = write!(text, " ({error})");
+    }
+    text.push_str(match call.claim {
+        Claim::Forged => "; the model never asked for it",
+        Claim::Altered => "; the model asked for it otherwise",
+        Claim::Missing => "; its hook was never called",
+        Claim::Matched | Claim::Repeated | Claim::Unknown => "",
+    });
+    text
+}
+
+/// The first characters of a text on one line.
+pub(crate) fn short(text: &str, most: usize) -> String {
+    let mut line = String::new();
+    for (count, word) in text.split_whitespace().enumerate() {
+        if count > 0 {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > 4 * most {
+            break;
+        }
+    }
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+fn head(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(fields: &Value) -> RecordedToolCall {
+        let mut recorded = json!({
+            "id": 1, "at_ms": 1, "tool": "Bash", "input": { "description": "x", "command": "curl\n  -s t.test" },
+            "decision": "deny", "checked": true, "latency_ms": 1, "payload": "{}", "reported": 1,
+        });
+        recorded.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(recorded).unwrap()
+    }
+
+    #[test]
+    fn a_call_is_told_by_what_it_is_about_and_what_came_of_it() {
+        for (fields, told) in [
+            (json!({}), "Bash curl -s t.test: denied"),
+            (json!({ "decision": "allow", "reason": "why\nnot" }), "Bash curl -s t.test: allowed (why not)"),
+            (json!({ "decision": "none", "checked": false }), "Bash curl -s t.test: no guard was asked"),
+            (json!({ "tool": "Read", "input": { "n": 1 } }), "Read {\"n\":1}: denied"),
+            (json!({ "tool": "", "input": null }), "a call that cannot be read: denied"),
+            (json!({ "in_model_answer": "unmatched" }), "Bash curl -s t.test: denied; the model never asked for it"),
+        ] {
+            assert_eq!(tool_call(&call(&fields), str::to_owned), told);
+        }
+    }
+
+    #[test]
+    fn a_value_is_taken_out_before_the_text_is_cut() {
+        let long = format!("{}SECRET{}", "x".repeat(INPUT - 3), "y".repeat(100_000));
+        let told = tool_call(&call(&json!({ "input": { "command": long } })), |text| text.replace("SECRET", "*"));
+        assert!(!told.contains("SEC") && told.len() < 2 * INPUT, "{told}");
+    }
+}
