@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{Guard, IntoToolCallCheck, RecordedDecision, Ruling};
 use crate::error::{Error, Result};
 use crate::outbound::Client;
+use crate::settings::Environment;
 
 pub use set::{Payload, SECRET, payloads};
 
@@ -71,7 +72,7 @@ pub struct Row {
 /// # redroom::Result::Ok(()) }).unwrap();
 /// ```
 pub async fn conformance(check: impl IntoToolCallCheck) -> Result<Conformance> {
-    let guard = check.into_tool_call_check().open(&Client::new()?)?;
+    let guard = check.into_tool_call_check().open(&Client::new(Environment::read()?.proxies())?)?;
     let rows = futures_util::stream::iter(payloads()).map(|payload| asked(&guard, payload));
     Ok(Conformance { version: VERSION, rows: rows.buffered(AT_ONCE).collect().await })
 }
@@ -133,7 +134,7 @@ impl fmt::Display for Conformance {
         for row in &self.rows {
             let decision = match (&row.error, row.decision) {
                 (Some(_), _) => "error",
-                (None, RecordedDecision::None) => "no opinion",
+                (None, RecordedDecision::None | RecordedDecision::Unasked) => "no opinion",
                 (None, RecordedDecision::Allow) => "allow",
                 (None, RecordedDecision::Deny) => "deny",
                 (None, RecordedDecision::Ask) => "ask",
