@@ -270,8 +270,8 @@ mod tests {
     use crate::error::Call;
     use crate::evidence::{Redactor, Store};
     use crate::guard::{Decision, IntoToolCallCheck as _};
-    use crate::model::NoModelAccess;
-    use crate::outbound::{Client, full};
+    use crate::model::{Given, NoModelAccess, ProviderTools};
+    use crate::outbound::{Client, Proxies, full};
 
     #[tokio::test]
     async fn an_agent_is_told_what_to_do_and_not_where_a_service_is() {
@@ -306,8 +306,10 @@ mod tests {
                 async move { if call.tool_input["command"] == "evil" { Decision::deny("no") } else { Decision::allow() } }
             }
         };
-        let guard = counting.into_tool_call_check().open(&Client::new().unwrap()).unwrap();
-        (Recorder::new("run".to_owned(), journal, Arc::new(NoModelAccess), guard, true), asked)
+        let guard = counting.into_tool_call_check().open(&Client::new(Proxies::none()).unwrap()).unwrap();
+        let admission = Admission::new(Given::default(), ProviderTools::default());
+        let manner = Manner { hook: ToolHook::TurnsAndToolCalls, api: ModelApi::AnthropicMessages };
+        (Recorder::new("run".to_owned(), journal, admission, Arc::new(NoModelAccess), guard, manner), asked)
     }
 
     #[tokio::test]
