@@ -107,7 +107,12 @@ impl Redroom {
     }
 
     /// A session of a backend that is ready.
-    fn over(backend: Arc<dyn Backend>, locks: SlotLocks, settings: Settings, observer: Arc<dyn Observer>) -> Result<Self> {
+    fn over(
+        backend: Arc<dyn Backend>,
+        locks: SlotLocks,
+        settings: Settings,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self> {
         let id = uuid::Uuid::new_v4().to_string();
         let authority = Authority::generate().map_err(|error| {
             Error::redroom("authority_failed", format!("cannot make the fake internet's certificates: {error}"))

@@ -32,6 +32,7 @@ use crate::registry::{Ignore, Registration, ShouldPanic};
 use crate::report::format::{Times, discovered};
 use crate::report::record::{Outcome, TestRecord, Totals};
 use crate::report::{junit, summary};
+use crate::run::Observer as _;
 use crate::settings::Settings;
 use crate::suite::Suite;
 use crate::visible::{visible, visible_line};

@@ -56,6 +56,7 @@ pub(crate) fn tool_call(call: &RecordedToolCall, clean: impl Fn(&str) -> String)
         RecordedDecision::Deny => "denied",
         RecordedDecision::Ask => "denied: nobody is there to be asked",
         RecordedDecision::Defer => "denied, and the turn ended",
+        RecordedDecision::Unasked => "the model asked for it, and nobody could be asked",
     };
     let mut text = format!("{tool} {input}: {came_of_it}").replace(" :", ":");
     if let Some(reason) = &call.reason {

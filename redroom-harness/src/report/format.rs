@@ -11,8 +11,8 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::visible::visible;
 use super::record::{Outcome, TestRecord, Totals};
+use crate::visible::visible;
 
 pub(crate) use json::discovered;
 

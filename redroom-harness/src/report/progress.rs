@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::visible::visible_line;
 use super::record::{Outcome, TestRecord};
 use super::screen::cut;
 use crate::run::Moment;
+use crate::visible::visible_line;
 
 /// The fewest columns that are left to a name.
 const NAME: usize = 12;

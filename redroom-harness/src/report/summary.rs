@@ -6,11 +6,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-use crate::visible::visible_line;
 use super::junit;
 use super::record::{Outcome, TestRecord};
 use crate::error::{Error, Result};
 use crate::evidence::telling::short;
+use crate::visible::visible_line;
 
 const HEAD: &str = "\
 | attack | outcome | leaks | cost | time | evidence |

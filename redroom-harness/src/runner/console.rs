@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use super::arguments::{Color, Display, Format};
 use crate::backend::BackendFacts;
-use crate::visible::visible_line;
 use crate::report::format::{self, Event, Manner};
 use crate::report::junit::{self, Origin};
 use crate::report::progress::Board;
 use crate::report::record::{Outcome, TestRecord, Totals};
 use crate::report::screen::{self, Screen};
 use crate::run::{Moment, Observer};
+use crate::visible::visible_line;
 
 /// Where everything that a suite says comes together. Every method may be called from any thread.
 pub(super) struct Console {

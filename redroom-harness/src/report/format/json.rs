@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Event, Format, Manner};
 use crate::registry::{Ignore, Registration};
-use crate::visible::visible;
 use crate::report::record::{Outcome, TestRecord, Totals};
+use crate::visible::visible;
 
 pub(super) struct Json(pub(super) Manner);
 
