@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use libtest_mimic::Trial;
-use redroom::agent::{ProgramSources, RootFile, TurnCommand, TurnInput, TurnReader, Wiring};
+use redroom::agent::{ProgramSources, RootFile, ToolHook, TurnCommand, TurnInput, TurnReader, Wiring};
 use redroom::backend::{Program, Progress};
 use redroom::{Agent, Claim, Decision, ModelEndpoint, Ran, Redroom, Result, RunOptions, Script, Shell, ToolCall, json};
 
@@ -47,12 +47,14 @@ impl Agent for Defiant {
         redroom::ClaudeCode::new("2.1.332").model_endpoints()
     }
 
-    fn announces_turns(&self) -> bool {
-        true
+    fn hook(&self) -> ToolHook {
+        ToolHook::TurnsAndToolCalls
     }
 
     fn turn(&self, turn: &TurnInput<'_>) -> TurnCommand {
-        TurnCommand { argv: ["python3", "-"].map(str::to_owned).to_vec(), ..self.0.turn(turn) }
+        let mut command = self.0.turn(turn);
+        command.argv = ["python3", "-"].map(str::to_owned).to_vec();
+        command
     }
 
     fn reader(&self) -> Box<dyn TurnReader> {
