@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const CONFIG: &str = include_str!("nextest.toml");
 
 fn program() -> PathBuf {
-    std::env::var_os("REDROOM_NEXTEST").map_or_else(|| "cargo-nextest".into(), PathBuf::from)
+    std::env::var_os("REDROOM_TEST_NEXTEST").map_or_else(|| "cargo-nextest".into(), PathBuf::from)
 }
 
 pub(crate) fn is_there() -> bool {

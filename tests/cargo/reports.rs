@@ -1,6 +1,6 @@
 //! Reports, as a CI job reads them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use roxmltree::Document;
@@ -28,16 +28,20 @@ fn is_valid(place: &Place, report: &str) {
     for range in ranges.into_iter().rev() {
         plain.replace_range(range, "");
     }
-    let (schema, file) = (place.path("junit-10.xsd"), place.path("plain.xml"));
-    std::fs::write(&schema, include_str!("junit-10.xsd")).unwrap();
+    let (schema, file) = (schema().unwrap(), place.path("plain.xml"));
     std::fs::write(&file, plain).unwrap();
     let checked = Command::new("xmllint").arg("--noout").arg("--schema").arg(schema).arg(file).output().unwrap();
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 
-/// Whether there is a program that holds documents against schemas.
+/// Jenkins' schema, which is not ours to keep here; pytest's sources have it.
+fn schema() -> Option<PathBuf> {
+    std::env::var_os("REDROOM_TEST_JUNIT_SCHEMA").map(PathBuf::from)
+}
+
+/// Whether there are the schema and a program that holds documents against it.
 pub(crate) fn schemas_can_be_checked() -> bool {
-    Command::new("xmllint").arg("--version").output().is_ok()
+    schema().is_some() && Command::new("xmllint").arg("--version").output().is_ok()
 }
 
 pub(crate) fn jenkins_takes_the_report() {
