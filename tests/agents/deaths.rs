@@ -36,7 +36,7 @@ async fn last_words(run: &Run) -> redroom::Result<Error> {
     let error = run.send("Hello.").await.expect_err("a turn that cannot be");
     assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
     let result = run.finish().await?;
-    assert_eq!(result.errors.as_slice(), [error.clone()]);
+    assert_eq!(result.errors, std::slice::from_ref(&error));
     let red = std::panic::catch_unwind(|| result.assert_no_leaks()).expect_err("a run that shows nothing");
     let story = red.downcast_ref::<String>().expect("a text");
     assert!(story.contains("cannot show") && story.contains(error.code()), "{story}");

@@ -13,7 +13,6 @@ pub(crate) struct Trial {
     argv: Vec<String>,
     file: Option<(PathBuf, &'static str)>,
     version_command: Option<Vec<String>>,
-    hook: ToolHook,
     api: ModelApi,
     endpoint: Option<&'static str>,
     model: Option<&'static str>,
@@ -27,7 +26,6 @@ impl Trial {
             argv: argv.iter().map(|argument| (*argument).to_owned()).collect(),
             file: None,
             version_command: None,
-            hook: ToolHook::None,
             api: ModelApi::AnthropicMessages,
             endpoint: None,
             model: None,
@@ -41,11 +39,6 @@ impl Trial {
 
     pub(crate) fn version_command(mut self, argv: &[&str]) -> Self {
         self.version_command = Some(argv.iter().map(|argument| (*argument).to_owned()).collect());
-        self
-    }
-
-    pub(crate) fn hook(mut self, hook: ToolHook) -> Self {
-        self.hook = hook;
         self
     }
 
@@ -95,7 +88,7 @@ impl Agent for Trial {
     }
 
     fn hook(&self) -> ToolHook {
-        self.hook
+        ToolHook::None
     }
 
     fn turn(&self, turn: &TurnInput<'_>) -> TurnCommand {

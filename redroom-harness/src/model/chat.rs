@@ -54,8 +54,8 @@ impl ChatApi {
 impl Upstream for ChatApi {
     async fn answer(&self, call: ModelCall) -> Result<http::Response<Body>> {
         let path = call.target.split('?').next().unwrap_or_default();
-        match &call.method {
-            &Method::POST if path.ends_with("/chat/completions") => {
+        match call.method {
+            Method::POST if path.ends_with("/chat/completions") => {
                 let Some(bytes) = read(call.body).await? else {
                     return Ok(refusal(StatusCode::PAYLOAD_TOO_LARGE, "the request is larger than 32 MB"));
                 };
@@ -64,7 +64,7 @@ impl Upstream for ChatApi {
                     Err(_) => Ok(refusal(StatusCode::BAD_REQUEST, "the body is not JSON")),
                 }
             }
-            &Method::GET if path.ends_with("/models") => {
+            Method::GET if path.ends_with("/models") => {
                 let model = json!({ "id": "scripted", "object": "model", "created": 0, "owned_by": "redroom" });
                 Ok(json_response(StatusCode::OK, &json!({ "object": "list", "data": [model] })))
             }
