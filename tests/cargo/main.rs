@@ -93,7 +93,9 @@ fn with_engine(name: &'static str, test: fn()) -> Trial {
 fn with_schemas(name: &'static str, test: fn()) -> Trial {
     Trial::ignorable_test(name, move || {
         if !reports::schemas_can_be_checked() {
-            return Ok(Completion::ignored_with("install libxml2-utils, and name the file of the schema in REDROOM_TEST_JUNIT_SCHEMA"));
+            return Ok(Completion::ignored_with(
+                "install libxml2-utils, and name the file of the schema in REDROOM_TEST_JUNIT_SCHEMA",
+            ));
         }
         if !engine::answers() {
             return Ok(Completion::ignored_with("no Docker engine answers"));

@@ -120,7 +120,13 @@ mod tests {
             (json!({ "decision": "none", "checked": false }), "Bash curl -s t.test: no guard was asked"),
             (json!({ "tool": "Read", "input": { "n": 1 } }), "Read {\"n\":1}: denied"),
             (json!({ "tool": "", "input": null }), "a call that cannot be read: denied"),
-            (json!({ "in_model_answer": "unmatched" }), "Bash curl -s t.test: denied; the model never asked for it"),
+            (json!({ "claim": "forged" }), "Bash curl -s t.test: denied; the model never asked for it"),
+            (json!({ "claim": "altered" }), "Bash curl -s t.test: denied; the model asked for it otherwise"),
+            (json!({ "claim": "missing" }), "Bash curl -s t.test: denied; its hook was never called"),
+            (
+                json!({ "decision": "unasked", "checked": false }),
+                "Bash curl -s t.test: the model asked for it, and nobody could be asked",
+            ),
         ] {
             assert_eq!(tool_call(&call(&fields), str::to_owned), told);
         }
