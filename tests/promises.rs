@@ -36,10 +36,12 @@ fn tests_in(source: &str) -> Vec<String> {
     for line in source.lines().map(str::trim) {
         marked |=
             ["#[test]", "#[tokio::test", "#[redroom::attack", "#[attack"].iter().any(|mark| line.starts_with(mark));
-        let function = line.strip_prefix("pub ").unwrap_or(line);
+        let shared = ["pub(crate) ", "pub(super) "].iter().find_map(|shared| line.strip_prefix(shared));
+        let function = shared.or(line.strip_prefix("pub ")).unwrap_or(line);
         let function = function.strip_prefix("async ").unwrap_or(function);
-        if let Some((name, _)) = function.strip_prefix("fn ").and_then(|rest| rest.split_once(['(', '<'])) {
-            if marked {
+        if let Some((name, rest)) = function.strip_prefix("fn ").and_then(|rest| rest.split_once(['(', '<'])) {
+            // What a suite with a harness of its own shares and takes nothing is given to that harness by its name.
+            if marked || shared.is_some() && rest.starts_with(") {") {
                 tests.push(name.to_owned());
             }
             marked = false;
@@ -69,7 +71,13 @@ fn every_test() -> BTreeSet<String> {
         let source = std::fs::read_to_string(&file).expect("a source is text");
         // Unit tests that stand beside the code are in a module of their own.
         let beside = if source.contains("mod tests {") { vec!["", "tests::"] } else { vec![""] };
-        for test in tests_in(&source) {
+        let found = tests_in(&source);
+        // A promise may name a module, if there are tests in it.
+        if !found.is_empty() {
+            tests.insert(way.join("::"));
+            tests.extend(beside.last().filter(|tests| !tests.is_empty()).map(|_| format!("{}::tests", way.join("::"))));
+        }
+        for test in found {
             for module in &beside {
                 tests.insert(format!("{}::{module}{test}", way.join("::")));
             }

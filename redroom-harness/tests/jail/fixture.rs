@@ -39,7 +39,7 @@ impl Fixture {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
         let (jail, base) = runtime.block_on(async {
             let jail = Jail::open("a trial").await?;
-            let base = jail.prepare(&Program::default(), &|_| {}).await?;
+            let base = jail.prepare(&Program::new("trial", "1"), &|_| {}).await?;
             Ok::<_, Error>((jail, base))
         })?;
         Ok(Fixture { runtime, jail, base, session: uuid::Uuid::new_v4().to_string() })
