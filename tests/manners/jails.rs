@@ -59,7 +59,7 @@ pub(crate) fn a_suite_that_ends_while_a_jail_is_made_leaves_nothing() {
         ended_at("moments::in_mid_turn", |_, suite| {
             let mut generation = BTreeSet::new();
             until("a process of the jail", PATIENCE, || {
-                generation = BTreeSet::from_iter(children(pid(&suite)));
+                generation = BTreeSet::from_iter(children(pid(suite)));
                 for _ in 1..depth {
                     generation = generation.iter().flat_map(|process| children(process.pid)).collect();
                 }
