@@ -9,8 +9,10 @@ use crate::gateway::PLAIN;
 use crate::text;
 
 /// Asks the model as a plain client in the sandbox does; prints the answer, the status, and how the client ended.
-fn ask(body: &str, how: &str) -> String {
-    format!(r#"curl -sN {how} -w ' %{{http_code}}' -d {body} "$ANTHROPIC_BASE_URL/v1/messages"; echo " $?""#)
+fn ask(what: &str, how: &str) -> String {
+    format!(
+        r#"curl -sN {how} -w ' %{{http_code}}' -d '{{"do":"{what}"}}' "$ANTHROPIC_BASE_URL/v1/messages"; echo " $?""#
+    )
 }
 
 #[redroom::attack(model_proxy = PLAIN.proxy(""))]

@@ -1,4 +1,4 @@
-//! A gateway on this machine: HTTP/1.1 and HTTP/2, with TLS or without. It says a word to the agent, and does what the body of
+//! A gateway on this machine: HTTP/1.1 and HTTP/2, with TLS or without. It says a word to the agent, and does what `do` in the body of
 //! a plain client's request begins with.
 
 use std::convert::Infallible;
@@ -133,15 +133,16 @@ impl Gateway {
         if head.uri.path().ends_with("/count_tokens") {
             return plain(StatusCode::NOT_FOUND, "nobody counts here");
         }
-        match body.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default() {
-            b"TICK" => events(ticks()),
-            b"BREAK" => events(stream::iter([Ok("event: ping\n\n".into())]).chain(breaking_off())),
-            b"STALL" => events(stream::iter([Ok("event: ping\n\n".into())]).chain(stream::pending())),
-            b"MUTE" => {
+        let said: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        match said["do"].as_str().unwrap_or_default() {
+            "TICK" => events(ticks()),
+            "BREAK" => events(stream::iter([Ok("event: ping\n\n".into())]).chain(breaking_off())),
+            "STALL" => events(stream::iter([Ok("event: ping\n\n".into())]).chain(stream::pending())),
+            "MUTE" => {
                 let _leaving = Leaving(&self.left);
                 std::future::pending().await
             }
-            b"MOVE" => {
+            "MOVE" => {
                 let mut moved = plain(StatusCode::TEMPORARY_REDIRECT, "moved");
                 for (name, value) in [("location", "/elsewhere"), ("set-cookie", "a=b"), ("x-kept", "1")] {
                     moved.headers_mut().insert(name, HeaderValue::from_static(value));

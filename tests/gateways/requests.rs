@@ -53,18 +53,18 @@ async fn nothing_of_the_agents_credentials_or_connection_passes(run: Run) -> red
     run.send("Hello.").await?;
     let output = run
         .exec(
-            r#"head -c 2000 /dev/zero | tr '\0' x > body
-            curl -sS -o /dev/null -w '%{http_code}' --data-binary @body -H 'X-API-Key: mine' -H 'x-api-key: mine too' -H 'AUTHORIZATION: Bearer mine' \
-              -H 'Cookie: mine=1' -H 'Proxy-Authorization: Basic mine' -H 'api-key: mine' -H 'X-Auth-Token: mine' \
+            r#"{ printf '{"mine":"'; head -c 2000 /dev/zero | tr '\0' x; printf '"}'; } > body; own=$ANTHROPIC_API_KEY
+            curl -sS -o /dev/null -w '%{http_code}' --data-binary @body -H "X-API-Key: $own" -H "x-api-key: $own" -H "AUTHORIZATION: Bearer $own" \
+              -H "Cookie: $own" -H "Proxy-Authorization: Basic $own" -H "api-key: $own" -H "X-Auth-Token: $own" \
               -H 'X-Redroom-Run: mine' -H 'X-Redroom-Other: mine' -H 'Connection: keep-alive, X-Hop' -H 'X-Hop: mine' \
               -H 'Keep-Alive: mine' -H 'TE: trailers' -H 'Upgrade: mine' -H 'Expect: 100-continue' -H 'X-Kept: 1' "$ANTHROPIC_BASE_URL/v1/messages""#,
         )
         .await?;
     assert_eq!(text(&output.stdout), "200", "{}", text(&output.stderr));
     let asked = PLAIN.asked_by(run.id()).pop().expect("it arrived");
-    assert_eq!(asked.body.len(), 2000);
+    assert_eq!(asked.body.len(), 2011);
     let said = format!("{:?}", asked.headers);
-    assert!(!said.contains("mine"), "{said}");
+    assert!(!said.contains("mine") && !said.contains("placeholder"), "{said}");
     let one = |name: &str| {
         asked.headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default()).collect::<Vec<_>>()
     };
@@ -117,7 +117,7 @@ async fn a_compressed_request_passes_unchanged_and_is_read(run: Run) -> redroom:
     run.send("Hello.").await?;
     let output = run
         .exec(
-            r#"{ head -c 100000 /dev/urandom | base64; cat token; } | gzip > packed; sha256sum < packed | cut -c1-64
+            r#"{ printf '{"x":"'; head -c 100000 /dev/urandom | base64 -w 0; cat token; printf '"}'; } | gzip > packed; sha256sum < packed | cut -c1-64
             curl -sS -o /dev/null -H 'Content-Encoding: gzip' --data-binary @packed "$ANTHROPIC_BASE_URL/v1/messages"; wc -c < packed"#,
         )
         .await?;

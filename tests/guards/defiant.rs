@@ -76,7 +76,7 @@ messages = [{"role": "user", "content": "go"}]
 def ask():
     tools = [{"name": "Bash", "description": "", "input_schema": {"type": "object"}}]
     body = {"model": "m", "max_tokens": 9, "tools": tools, "messages": messages}
-    return post(MODEL, body, **{"anthropic-version": "2023-06-01", "x-api-key": "x"})["content"]
+    return post(MODEL, body, **{"anthropic-version": "2023-06-01"})["content"]
 
 def hook(event, to=HOOK, **more):
     return post(to, {"session_id": "s", "cwd": "/workspace", "hook_event_name": event, **more})

@@ -148,7 +148,7 @@ fn target_folder() -> Option<PathBuf> {
 }
 
 /// The variables of ours.
-const NAMES: [&str; 7] = ["BACKEND", "PARALLEL", "OUT", "JUNIT", "CONFIG", "REQUIRE", "CLAUDE_CODE"];
+const NAMES: [&str; 8] = ["BACKEND", "PARALLEL", "OUT", "JUNIT", "CONFIG", "REQUIRE", "CLAUDE_CODE", "RUN"];
 
 /// Refuses a variable of ours that does not exist: what it was meant to set would silently not be set.
 fn check_names(names: impl Iterator<Item = String>) -> Result<()> {
