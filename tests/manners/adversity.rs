@@ -42,7 +42,7 @@ pub(crate) fn a_full_disk_is_told_and_never_passed_over() {
     // No lock can be made, so no session begins.
     let run = place.path("run");
     let Some(mut suite) = on_small_disks(&place, "moments::next", &[(&run, "size=64k,nr_inodes=2")]) else { return };
-    start(&mut suite).end(PATIENCE).expect(101, &["1 failed", "run_folder_unusable", "No space left"]);
+    start(&mut suite).end(PATIENCE).expect(2, &["1 failed", "run_folder_unusable", "No space left"]);
     place.run(&["moments::next"]).expect(0, &["1 passed"]);
     assert!(place.containers().is_empty(), "{:?}", place.containers());
 }

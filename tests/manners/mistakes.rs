@@ -98,7 +98,7 @@ pub(crate) fn without_model_access_nothing_is_fetched_or_started_and_the_error_s
     let mut suite = place.suite(&["needs_a_model"]);
     suite.env_remove(fixture::PROVIDER).env("PATH", place.path("bin")).env("XDG_CACHE_HOME", place.path("cache"));
     let ended = start(&mut suite).end(PATIENCE);
-    ended.expect(101, &["missing_model_access", "ANTHROPIC_API_KEY", "model_proxy", "Script"]);
+    ended.expect(2, &["missing_model_access", "ANTHROPIC_API_KEY", "model_proxy", "Script"]);
     let (_, told) = ended.out.split_once("needs_a_model ----").expect("the attack's story");
     assert!(told.trim_start().starts_with("missing_model_access"), "{told}");
     assert!(!ended.out.contains("npm") && !place.path("cache").exists(), "{ended:?}");

@@ -62,7 +62,7 @@ pub(crate) fn an_engine_that_is_stopped_killed_or_frozen_in_mid_turn() {
         second.suffer(fate);
         let ended = suite.end(PATIENCE);
         assert!(lost.elapsed() < fate.patience(), "{fate:?}: {:?}", lost.elapsed());
-        ended.expect(101, &["1 failed", "docker_"]);
+        ended.expect(2, &["1 failed", "docker_"]);
         second.come_back(fate, lost);
         second.nothing_is_left(&place);
     }
@@ -114,7 +114,7 @@ pub(crate) fn an_engine_that_is_killed_while_it_builds_an_image() {
     let ended = start(suite.env("DOCKER_HOST", line.host()).env("REDROOM_BACKEND", "docker")).end(PATIENCE);
     let lost = lost.recv().unwrap();
     assert!(lost.elapsed() < Duration::from_secs(15), "{:?}", lost.elapsed());
-    ended.expect(101, &["1 failed", "docker_lost"]);
+    ended.expect(2, &["1 failed", "docker_lost"]);
     second.come_back(Fate::Killed, lost);
     assert!(place.containers().is_empty());
 }
