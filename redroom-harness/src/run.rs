@@ -299,6 +299,13 @@ impl Live {
         }
     }
 
+    /// Records what made a turn or a command fail. Why the run was stopped is on record already.
+    fn note(&self, error: &Error) {
+        if self.stopping.borrow().as_ref() != Some(error) {
+            self.journal.error(error.clone());
+        }
+    }
+
     /// How a command ended, unless this process hung for longer than its lease: then nothing that it sees of the sandbox counts.
     fn unless_it_hung(&self, ended: Result<ExecEnd>) -> Result<ExecEnd> {
         let lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
@@ -324,7 +331,7 @@ impl Live {
             end = self.sandbox.exec(exec, &mut output) => end,
             why = self.stopped() => Err(why),
         };
-        let end = self.unless_it_hung(end)?;
+        let end = self.unless_it_hung(end).inspect_err(|error| self.note(error))?;
         let failed = |code: &'static str, detail: String| {
             let duration_ms = u64::try_from(end.duration.as_millis()).ok();
             let call = Call { exit_code: end.exit_code, duration_ms, ..Call::default() };

@@ -84,15 +84,12 @@ impl Live {
         if let Some(watched) = watched {
             watched.turn_ended(&turn, failure.is_some());
         }
-        // What kept the model away says more than the agent's own words about it; it is recorded already, and so is the reason
-        // why a run was stopped.
+        // What kept the model away says more than the agent's own words about it; it is recorded already.
         if self.recorder.went_unannounced() {
             return Err(hook_not_loaded());
         }
         let Some(error) = failure else { return Ok(turn) };
-        if ended.is_ok() {
-            self.journal.error(error.clone());
-        }
+        self.note(&error);
         Err(error)
     }
 
