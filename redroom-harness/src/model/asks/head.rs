@@ -28,8 +28,13 @@ impl Given {
 
     /// Whether the agent has these credentials from the run: as a value of its own, or in one of its files.
     fn knows(&self, credentials: &str) -> bool {
-        // `Bearer …`, `Basic …`: what comes after the scheme is what counts.
-        let bare = credentials.split_once(' ').map_or(credentials, |(_, bare)| bare).trim();
+        // What comes after a scheme is what counts; what is none could be a key itself.
+        let is_scheme =
+            |word: &str| ["bearer", "basic", "token"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
+        let bare = match credentials.split_once(' ') {
+            Some((scheme, bare)) if is_scheme(scheme) => bare.trim(),
+            _ => credentials,
+        };
         let in_files = || self.files.iter().any(|file| holds(file, bare.as_bytes()));
         bare.is_empty() || self.values.iter().any(|value| value == bare) || (bare.len() >= 8 && in_files())
     }

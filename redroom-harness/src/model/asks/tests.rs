@@ -473,3 +473,17 @@ fn a_gateway_is_told_of_no_other_host_and_no_other_key_in_a_body() {
         }
     }
 }
+
+#[test]
+fn foreign_credentials_do_not_pass_before_a_value_that_is_known() {
+    let given = Given::new("h:81", ["redroom-placeholder-key".to_owned()], []);
+    let asked = |target: &str, fields: &[(&str, &str)]| {
+        let mut asks = Asks::default();
+        of_head(target, [&headers(fields)], &given, &mut asks);
+        asks.into_vec().len()
+    };
+    assert_eq!(asked("/", &[("authorization", "bearer redroom-placeholder-key")]), 0);
+    assert_eq!(asked("/", &[("x-api-key", "sk-ant-foreign redroom-placeholder-key")]), 1);
+    assert_eq!(asked("/", &[("cookie", "session=foreign; redroom-placeholder-key")]), 1);
+    assert_eq!(asked("/v1/messages?key=sk-ant-foreign+redroom-placeholder-key", &[]), 1);
+}
