@@ -6,6 +6,16 @@ use url::form_urlencoded;
 use super::{AskKind, Asks};
 use crate::outbound::is_credential;
 
+/// Headers by which gateways and servers send a request to another host, or take it for another path, than it was checked for.
+const ELSEWHERE: [&str; 6] = [
+    "helicone-target-url",
+    "x-portkey-config",
+    "x-portkey-custom-host",
+    "x-forwarded-host",
+    "x-original-url",
+    "x-rewrite-url",
+];
+
 /// What the run gave its agent, so that it is no surprise in a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
@@ -57,6 +67,8 @@ pub(crate) fn of_head<'a>(
             if !value.trim().eq_ignore_ascii_case(&given.host) {
                 asks.add(AskKind::Host, value.trim());
             }
+        } else if ELSEWHERE.contains(&name.as_str()) {
+            asks.add(AskKind::Host, value.trim());
         } else if is_credential(name.as_str()) && !given.knows(value.trim()) {
             asks.add(AskKind::Credentials, name.as_str());
         }

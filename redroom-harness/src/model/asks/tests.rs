@@ -487,3 +487,13 @@ fn foreign_credentials_do_not_pass_before_a_value_that_is_known() {
     assert_eq!(asked("/", &[("cookie", "session=foreign; redroom-placeholder-key")]), 1);
     assert_eq!(asked("/v1/messages?key=sk-ant-foreign+redroom-placeholder-key", &[]), 1);
 }
+
+#[test]
+fn headers_that_lead_a_gateway_elsewhere_are_asks() {
+    for name in ["Helicone-Target-Url", "x-portkey-custom-host", "x-forwarded-host", "X-Original-URL", "x-rewrite-url"]
+    {
+        let mut asks = Asks::default();
+        of_head("/", [&headers(&[(name, "https://x.example/")])], &Given::default(), &mut asks);
+        assert_eq!(asks.into_vec(), [Ask::new(AskKind::Host, "https://x.example/")], "{name}");
+    }
+}
