@@ -201,7 +201,9 @@ impl Tenant for Recorder {
             Err(_) => None,
         };
         let claim = call.as_ref().map(|call| self.ledger.reported(call)).unwrap_or_default();
+        let undecided = Undecided { recorder: self, at_ms, claim, payload: &payload, call: Some(call) };
         let ruling = self.rule(claim, &payload).await;
+        let call = undecided.decided();
         if let Some(call) = call.as_ref().filter(|_| !claim.is_made_up()) {
             self.ledger.ruled(&call.tool_use_id, ruling.decision);
         }
@@ -222,6 +224,35 @@ impl Tenant for Recorder {
 
     fn run(&self) -> &str {
         &self.run
+    }
+}
+
+/// A reported call until its guard has spoken. Who reported it may be gone before: the call is on record all the same, or a process
+/// in the sandbox could report what it is about to do, hang up, and have done nothing that anybody was told of.
+struct Undecided<'a> {
+    recorder: &'a Recorder,
+    at_ms: u64,
+    claim: Claim,
+    payload: &'a Bytes,
+    call: Option<Option<ToolCall>>,
+}
+
+impl Undecided<'_> {
+    fn decided(mut self) -> Option<ToolCall> {
+        self.call.take().flatten()
+    }
+}
+
+impl Drop for Undecided<'_> {
+    fn drop(&mut self) {
+        let Some(call) = self.call.take() else { return };
+        let detail = "whoever reported the tool call left before it was decided: nobody was allowed to run it";
+        let ruling = Ruling::denial(Error::new(By::Agent, "hook_abandoned", detail), Duration::ZERO);
+        if let Some(call) = call.as_ref().filter(|_| !self.claim.is_made_up()) {
+            self.recorder.ledger.ruled(&call.tool_use_id, ruling.decision);
+        }
+        let recorded = RecordedToolCall::new(self.at_ms, call, ruling, self.payload);
+        self.recorder.journal.tool_call(RecordedToolCall { claim: self.claim, ..recorded });
     }
 }
 
@@ -269,7 +300,7 @@ mod tests {
     use super::*;
     use crate::error::Call;
     use crate::evidence::{Redactor, Store};
-    use crate::guard::{Decision, IntoToolCallCheck as _};
+    use crate::guard::{Decision, IntoToolCallCheck};
     use crate::model::{Given, NoModelAccess, ProviderTools};
     use crate::outbound::{Client, Proxies, full};
 
@@ -294,10 +325,17 @@ mod tests {
         payload.to_string().into()
     }
 
-    /// A run whose guard counts how often it is asked.
-    fn recorder(folder: &std::path::Path) -> (Recorder, Arc<AtomicU32>) {
+    fn run_with(folder: &std::path::Path, guard: impl IntoToolCallCheck) -> Recorder {
         let store = Arc::new(Store::create(folder, "run").unwrap());
         let journal = Arc::new(Journal::new(SecretSet::new([("key", "PLATYPUS-7731")]), Redactor::new([""; 0]), store));
+        let guard = guard.into_tool_call_check().open(&Client::new(Proxies::none()).unwrap()).unwrap();
+        let admission = Admission::new(Given::default(), ProviderTools::default());
+        let manner = Manner { hook: ToolHook::TurnsAndToolCalls, api: ModelApi::AnthropicMessages };
+        Recorder::new("run".to_owned(), journal, admission, Arc::new(NoModelAccess), guard, manner)
+    }
+
+    /// A run whose guard counts how often it is asked.
+    fn recorder(folder: &std::path::Path) -> (Recorder, Arc<AtomicU32>) {
         let asked = Arc::new(AtomicU32::new(0));
         let counting = {
             let asked = asked.clone();
@@ -306,10 +344,28 @@ mod tests {
                 async move { if call.tool_input["command"] == "evil" { Decision::deny("no") } else { Decision::allow() } }
             }
         };
-        let guard = counting.into_tool_call_check().open(&Client::new(Proxies::none()).unwrap()).unwrap();
-        let admission = Admission::new(Given::default(), ProviderTools::default());
-        let manner = Manner { hook: ToolHook::TurnsAndToolCalls, api: ModelApi::AnthropicMessages };
-        (Recorder::new("run".to_owned(), journal, admission, Arc::new(NoModelAccess), guard, manner), asked)
+        (run_with(folder, counting), asked)
+    }
+
+    #[tokio::test]
+    async fn a_report_whose_sender_leaves_before_the_guard_has_spoken_hides_no_call() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = run_with(folder.path(), async |_: ToolCall| std::future::pending::<Decision>().await);
+        let call =
+            json!({ "type": "tool_use", "id": "real", "name": "Bash", "input": { "command": "evil PLATYPUS-7731" } });
+        let answer = json!({ "type": "message", "content": [call] }).to_string();
+        recorder.ledger.answer(Response::new(full(answer))).into_body().collect().await.unwrap();
+        {
+            let mut report = std::pin::pin!(recorder.hook(report("real", "evil PLATYPUS-7731", "")));
+            assert!(futures_util::poll!(&mut report).is_pending());
+        }
+        recorder.ledger.ran("real", Ran::Returned);
+        recorder.settle();
+        let calls = recorder.journal.tool_calls();
+        assert_eq!(calls.len(), 1, "the call is on record nowhere");
+        assert!(calls[0].denied() && calls[0].claim == Claim::Matched && !calls[0].secrets.is_empty());
+        assert_eq!(calls[0].error.as_ref().map(Error::code), Some("hook_abandoned"));
+        assert!(recorder.journal.errors().iter().any(|error| error.code() == "denied_call_ran"));
     }
 
     #[tokio::test]

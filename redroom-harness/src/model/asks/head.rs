@@ -6,6 +6,16 @@ use url::form_urlencoded;
 use super::{AskKind, Asks};
 use crate::outbound::is_credential;
 
+/// Headers by which gateways and servers send a request to another host, or take it for another path, than it was checked for.
+const ELSEWHERE: [&str; 6] = [
+    "helicone-target-url",
+    "x-portkey-config",
+    "x-portkey-custom-host",
+    "x-forwarded-host",
+    "x-original-url",
+    "x-rewrite-url",
+];
+
 /// What the run gave its agent, so that it is no surprise in a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
@@ -28,8 +38,13 @@ impl Given {
 
     /// Whether the agent has these credentials from the run: as a value of its own, or in one of its files.
     fn knows(&self, credentials: &str) -> bool {
-        // `Bearer …`, `Basic …`: what comes after the scheme is what counts.
-        let bare = credentials.split_once(' ').map_or(credentials, |(_, bare)| bare).trim();
+        // What comes after a scheme is what counts; what is none could be a key itself.
+        let is_scheme =
+            |word: &str| ["bearer", "basic", "token"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
+        let bare = match credentials.split_once(' ') {
+            Some((scheme, bare)) if is_scheme(scheme) => bare.trim(),
+            _ => credentials,
+        };
         let in_files = || self.files.iter().any(|file| holds(file, bare.as_bytes()));
         bare.is_empty() || self.values.iter().any(|value| value == bare) || (bare.len() >= 8 && in_files())
     }
@@ -52,6 +67,8 @@ pub(crate) fn of_head<'a>(
             if !value.trim().eq_ignore_ascii_case(&given.host) {
                 asks.add(AskKind::Host, value.trim());
             }
+        } else if ELSEWHERE.contains(&name.as_str()) {
+            asks.add(AskKind::Host, value.trim());
         } else if is_credential(name.as_str()) && !given.knows(value.trim()) {
             asks.add(AskKind::Credentials, name.as_str());
         }

@@ -16,6 +16,29 @@ const MOST_NAMES: usize = 10_000;
 /// The longest text that is looked at, in characters.
 const LONGEST_TEXT: usize = 1024;
 
+/// Fields of a tool that make it the provider's whatever its type says: Gemini's form, which gateways take in other formats too.
+const PROVIDER_FIELDS: [(&str, &str); 9] = [
+    ("googlesearch", "google_search"),
+    ("googlesearchretrieval", "google_search_retrieval"),
+    ("googlemaps", "google_maps"),
+    ("enterprisewebsearch", "enterprise_web_search"),
+    ("urlcontext", "url_context"),
+    ("codeexecution", "code_execution"),
+    ("computeruse", "computer_use"),
+    ("filesearch", "file_search"),
+    ("retrieval", "retrieval"),
+];
+/// Settings of a request that make the provider, or a gateway, search and connect.
+const PROVIDER_SETTINGS: [(&str, &str); 5] = [
+    ("websearchoptions", "web_search_options"),
+    ("plugins", "plugins"),
+    ("searchparameters", "search_parameters"),
+    ("enablesearch", "enable_search"),
+    ("datasources", "data_sources"),
+];
+/// Settings with which a gateway is told to ask somebody else than it was set up for.
+const OTHER_HOSTS: [&str; 3] = ["apibase", "baseurl", "userconfig"];
+
 /// The format of a request, by its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wire {
@@ -97,6 +120,8 @@ enum Place {
     Address,
     /// A file of a message.
     File,
+    /// The name of the model that is to answer, or a list of them.
+    Model,
     /// Arguments, results, schemas, settings.
     Elsewhere,
 }
@@ -106,7 +131,8 @@ impl Place {
     fn below(self, name: &str) -> Self {
         match (self, name) {
             // What some gateways mix into the request itself.
-            (Place::Root, "extrabody") => Place::Root,
+            (Place::Root, "extrabody" | "fallbacks") => Place::Root,
+            (Place::Root, "model" | "models") => Place::Model,
             (Place::Root | Place::Tools | Place::Conversation, "tools") => Place::Tools,
             (Place::Root, "mcpservers") => Place::Servers,
             (Place::Root, "requests") => Place::Requests,
@@ -148,17 +174,20 @@ impl Seen {
 struct Fields(Vec<(String, Seen)>);
 
 impl Fields {
-    /// The names that matter in any place.
-    const NAMES: [&str; 14] = [
+    /// The names that matter in any place, beside those of the tables above.
+    const NAMES: [&str; 17] = [
         "type",
+        "id",
+        "role",
+        "name",
+        "function",
+        "functiondeclarations",
         "url",
         "fileid",
         "fileurl",
         "fileuri",
         "mcpservers",
         "container",
-        "websearchoptions",
-        "plugins",
         "prompt",
         "previousresponseid",
         "conversation",
@@ -166,8 +195,17 @@ impl Fields {
         "requests",
     ];
 
+    fn matters(name: &str) -> bool {
+        let told = |(known, _): &(&str, &str)| *known == name;
+        Self::NAMES.contains(&name)
+            || name == "apikey"
+            || OTHER_HOSTS.contains(&name)
+            || PROVIDER_FIELDS.iter().any(told)
+            || PROVIDER_SETTINGS.iter().any(told)
+    }
+
     fn note(&mut self, name: String, seen: Seen) {
-        if Self::NAMES.contains(&name.as_str()) && seen != Seen::Nothing {
+        if Self::matters(&name) && seen != Seen::Nothing {
             self.0.push((name, seen));
         }
     }
@@ -198,14 +236,7 @@ impl Walk<'_> {
         let Walk { wire, place, asks } = self;
         match place {
             Place::Root => of_root(fields, asks),
-            Place::Tools => {
-                for kind in fields.all("type") {
-                    match kind.text() {
-                        Some(kind) if wire.runs_here(kind) => {}
-                        kind => asks.add(AskKind::ProviderTool, kind.unwrap_or("?")),
-                    }
-                }
-            }
+            Place::Tools => of_tool(wire, fields, asks),
             // One without an address has the list that it stands in tell of it.
             Place::Servers => {
                 fields.all("url").for_each(|url| asks.add(AskKind::McpServers, url.text().unwrap_or("?")))
@@ -215,6 +246,10 @@ impl Walk<'_> {
                     asks.add(AskKind::FileSource, fields.text("fileid"));
                 }
                 if fields.all("type").any(|kind| kind.text() == Some("item_reference")) {
+                    asks.add(AskKind::StoredState, "item_reference");
+                }
+                // A reference's type may be left out: all else that has an id says what it is.
+                if fields.has("id") && !fields.has("type") && !fields.has("role") {
                     asks.add(AskKind::StoredState, "item_reference");
                 }
             }
@@ -228,7 +263,7 @@ impl Walk<'_> {
                     fields.all(name).for_each(|url| of_address(url.text().unwrap_or("?"), asks));
                 }
             }
-            Place::Requests | Place::Elsewhere => {}
+            Place::Requests | Place::Model | Place::Elsewhere => {}
         }
     }
 
@@ -238,8 +273,31 @@ impl Walk<'_> {
             Place::Tools => self.asks.add(AskKind::ProviderTool, text),
             Place::Servers => self.asks.add(AskKind::McpServers, text),
             Place::Address => of_address(text, self.asks),
+            // OpenRouter's way to have any model search.
+            Place::Model if text.ends_with(":online") => self.asks.add(AskKind::ProviderTool, "online"),
             _ => {}
         }
+    }
+}
+
+fn of_tool(wire: Wire, fields: &Fields, asks: &mut Asks) {
+    let mut is_told = false;
+    for kind in fields.all("type") {
+        is_told = true;
+        match kind.text() {
+            Some(kind) if wire.runs_here(kind) => {}
+            kind => asks.add(AskKind::ProviderTool, kind.unwrap_or("?")),
+        }
+    }
+    for (name, told) in PROVIDER_FIELDS {
+        if fields.has(name) {
+            is_told = true;
+            asks.add(AskKind::ProviderTool, told);
+        }
+    }
+    // A tool of the agent's own has a name, or holds what has one.
+    if !is_told && !["name", "function", "functiondeclarations"].iter().any(|name| fields.has(name)) {
+        asks.add(AskKind::ProviderTool, "?");
     }
 }
 
@@ -253,7 +311,13 @@ fn of_root(fields: &Fields, asks: &mut Asks) {
     if fields.has("requests") {
         asks.add(AskKind::Batch, "requests");
     }
-    for (name, told) in [("websearchoptions", "web_search_options"), ("plugins", "plugins")] {
+    for name in OTHER_HOSTS {
+        fields.all(name).for_each(|host| asks.add(AskKind::Host, host.text().unwrap_or("?")));
+    }
+    if fields.has("apikey") {
+        asks.add(AskKind::Credentials, "api_key");
+    }
+    for (name, told) in PROVIDER_SETTINGS {
         if fields.has(name) {
             asks.add(AskKind::ProviderTool, told);
         }

@@ -413,3 +413,87 @@ proptest! {
         prop_assert!(read(MESSAGES, text.as_bytes()).is_err(), "{}", text);
     }
 }
+
+#[test]
+fn tools_that_are_told_by_a_field_instead_of_a_type_are_asks() {
+    for (tool, name) in [
+        (json!({ "googleSearch": {} }), "google_search"),
+        (json!({ "google_search_retrieval": {} }), "google_search_retrieval"),
+        (json!({ "url_context": {} }), "url_context"),
+        (json!({ "functionDeclarations": [{ "name": "f" }], "codeExecution": {} }), "code_execution"),
+        (json!({ "type": "function", "function": { "name": "f" }, "googleSearch": {} }), "google_search"),
+        (json!({ "never_heard_of": {} }), "?"),
+    ] {
+        for path in [MESSAGES, CHAT, "/v1beta/models/m:generateContent"] {
+            let found = asked(path, &messages(&json!({ "tools": [tool] })));
+            assert!(found.contains(&(AskKind::ProviderTool, name.to_owned())), "{path} {tool}: {found:?}");
+        }
+    }
+    for own in [json!({ "functionDeclarations": [{ "name": "f" }] }), json!({ "function": { "name": "f" } })] {
+        assert_eq!(asked(CHAT, &json!({ "tools": [own] })), []);
+    }
+}
+
+#[test]
+fn settings_that_make_the_provider_search_are_asks() {
+    for (more, name) in [
+        (json!({ "search_parameters": { "mode": "on" } }), "search_parameters"),
+        (json!({ "enable_search": true }), "enable_search"),
+        (
+            json!({ "data_sources": [{ "type": "azure_search", "parameters": { "endpoint": "https://x.example" } }] }),
+            "data_sources",
+        ),
+        (json!({ "model": "openai/m:online" }), "online"),
+        (json!({ "models": ["m", "openai/m:online"] }), "online"),
+    ] {
+        assert_eq!(asked(CHAT, &messages(&more)), [(AskKind::ProviderTool, name.to_owned())], "{more}");
+    }
+    assert_eq!(asked(CHAT, &messages(&json!({ "model": "m:free", "enable_search": false }))), []);
+}
+
+#[test]
+fn a_reference_to_a_stored_item_needs_no_type() {
+    for item in [json!({ "id": "msg_1" }), json!({ "id": "msg_1", "type": null })] {
+        assert_eq!(kinds(RESPONSES, &json!({ "input": [item] })), [AskKind::StoredState]);
+    }
+    let message = json!({ "id": "msg_1", "role": "assistant", "content": "x" });
+    assert_eq!(kinds(RESPONSES, &json!({ "input": [message, { "id": "rs_1", "type": "reasoning" }] })), []);
+}
+
+#[test]
+fn a_gateway_is_told_of_no_other_host_and_no_other_key_in_a_body() {
+    for (more, kind) in [
+        (json!({ "api_base": "https://x.example/" }), AskKind::Host),
+        (json!({ "extra_body": { "baseUrl": "https://x.example/" } }), AskKind::Host),
+        (json!({ "user_config": { "model_list": [] } }), AskKind::Host),
+        (json!({ "api_key": "sk-foreign" }), AskKind::Credentials),
+    ] {
+        for path in [MESSAGES, CHAT] {
+            assert_eq!(kinds(path, &messages(&more)), [kind], "{path} {more}");
+        }
+    }
+}
+
+#[test]
+fn foreign_credentials_do_not_pass_before_a_value_that_is_known() {
+    let given = Given::new("h:81", ["redroom-placeholder-key".to_owned()], []);
+    let asked = |target: &str, fields: &[(&str, &str)]| {
+        let mut asks = Asks::default();
+        of_head(target, [&headers(fields)], &given, &mut asks);
+        asks.into_vec().len()
+    };
+    assert_eq!(asked("/", &[("authorization", "bearer redroom-placeholder-key")]), 0);
+    assert_eq!(asked("/", &[("x-api-key", "sk-ant-foreign redroom-placeholder-key")]), 1);
+    assert_eq!(asked("/", &[("cookie", "session=foreign; redroom-placeholder-key")]), 1);
+    assert_eq!(asked("/v1/messages?key=sk-ant-foreign+redroom-placeholder-key", &[]), 1);
+}
+
+#[test]
+fn headers_that_lead_a_gateway_elsewhere_are_asks() {
+    for name in ["Helicone-Target-Url", "x-portkey-custom-host", "x-forwarded-host", "X-Original-URL", "x-rewrite-url"]
+    {
+        let mut asks = Asks::default();
+        of_head("/", [&headers(&[(name, "https://x.example/")])], &Given::default(), &mut asks);
+        assert_eq!(asks.into_vec(), [Ask::new(AskKind::Host, "https://x.example/")], "{name}");
+    }
+}
