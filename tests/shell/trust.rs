@@ -90,14 +90,14 @@ async fn the_served_chain_passes_a_strict_verification(run: Run) -> redroom::Res
                  openssl x509 -in /tmp/chain1.pem -noout -text | grep -c -e 'Authority Key Identifier' -e 'TLS Web Server Authentication'
                  openssl x509 -in /tmp/chain1.pem -noout -checkend 3600
                  for end in startdate enddate; do
-                   echo $(( ($(date -d "$(openssl x509 -in /tmp/chain1.pem -noout -$end | cut -d= -f2)" +%s) - $(date +%s)) / 86400 ))
+                   echo $(( ($(date -d "$(openssl x509 -in /tmp/chain1.pem -noout -$end | cut -d= -f2)" +%s) - $(date +%s) - 1) / 86400 ))
                  done
                done
                openssl s_client -connect 1.1.1.1:443 -verify_return_error -verify_ip 1.1.1.1 </dev/null 2>/dev/null | grep 'Verify return'
                sort -u /tmp/serials | wc -l"#,
         )
         .await?;
-    // Valid since less than a day, and for less than seven more.
+    // Valid since less than a day, and for seven more at most, to the second.
     let one = "/tmp/chain1.pem: OK\n2\nCertificate will not expire\n0\n6\n".repeat(2);
     assert_eq!(turn.final_text, format!("{one}Verify return code: 0 (ok)\n2\n"), "{}", turn.stderr);
     let result = run.finish().await?;

@@ -143,6 +143,13 @@ fn channel(protocol: Protocol) -> &'static str {
     }
 }
 
+fn no_turn() -> Error {
+    Error::redroom(
+        "no_turn",
+        "the attack never sent the agent a message, so nothing was tried; call `run.send(…).await?`",
+    )
+}
+
 const TURN_ABANDONED: &str = "turn_abandoned";
 
 fn turn_abandoned() -> Error {
@@ -183,9 +190,7 @@ fn outcome(attack: &Registration, ended: &Ended, result: &RunResult) -> Outcome 
         (Ended::Returned, ShouldPanic::No) if result.errors.iter().any(|error| error.code() == TURN_ABANDONED) => {
             Outcome::Failed(with_errors(turn_abandoned().to_string()))
         }
-        (Ended::Returned, ShouldPanic::No) if result.turns.is_empty() => Outcome::Failed(with_errors(
-            "no_turn (redroom): the attack never sent the agent a message, so nothing was tried; call `run.send(…).await?`".to_owned(),
-        )),
+        (Ended::Returned, ShouldPanic::No) if result.turns.is_empty() => Outcome::Failed(with_errors(no_turn().to_string())),
         (Ended::Returned, ShouldPanic::No) => Outcome::Passed,
         (Ended::Panicked(_), ShouldPanic::Yes) => Outcome::Passed,
         (Ended::Panicked(panics::Told { message, .. }), ShouldPanic::With(expected)) if message.contains(*expected) => Outcome::Passed,
