@@ -186,21 +186,27 @@ fn outcome(attack: &Registration, ended: &Ended, result: &RunResult) -> Outcome 
             Outcome::Error(with_errors(message.clone()))
         }
         (Ended::Failed(message), ShouldPanic::No) => Outcome::Failed(with_errors(message.clone())),
-        (Ended::Panicked(panics::Told { message, .. }), ShouldPanic::No) => Outcome::Failed(with_errors(message.clone())),
+        (Ended::Panicked(panics::Told { message, .. }), ShouldPanic::No) => {
+            Outcome::Failed(with_errors(message.clone()))
+        }
         (Ended::Returned, ShouldPanic::No) if result.errors.iter().any(|error| error.code() == TURN_ABANDONED) => {
             Outcome::Failed(with_errors(turn_abandoned().to_string()))
         }
-        (Ended::Returned, ShouldPanic::No) if result.turns.is_empty() => Outcome::Failed(with_errors(no_turn().to_string())),
+        (Ended::Returned, ShouldPanic::No) if result.turns.is_empty() => {
+            Outcome::Failed(with_errors(no_turn().to_string()))
+        }
         (Ended::Returned, ShouldPanic::No) => Outcome::Passed,
         (Ended::Panicked(_), ShouldPanic::Yes) => Outcome::Passed,
-        (Ended::Panicked(panics::Told { message, .. }), ShouldPanic::With(expected)) if message.contains(*expected) => Outcome::Passed,
-        (Ended::Panicked(panics::Told { message, .. }), ShouldPanic::With(expected)) => Outcome::Failed(with_errors(format!(
-            "the panic did not contain the expected text\n  panic: {message}\n  expected: {expected}"
-        ))),
-        (Ended::Returned, _) => Outcome::Failed(with_errors("the attack did not panic as it should".to_owned())),
-        (Ended::Failed(message), _) => {
-            Outcome::Failed(with_errors(format!("the attack did not panic as it should, but returned an error: {message}")))
+        (Ended::Panicked(panics::Told { message, .. }), ShouldPanic::With(expected)) if message.contains(*expected) => {
+            Outcome::Passed
         }
+        (Ended::Panicked(panics::Told { message, .. }), ShouldPanic::With(expected)) => Outcome::Failed(with_errors(
+            format!("the panic did not contain the expected text\n  panic: {message}\n  expected: {expected}"),
+        )),
+        (Ended::Returned, _) => Outcome::Failed(with_errors("the attack did not panic as it should".to_owned())),
+        (Ended::Failed(message), _) => Outcome::Failed(with_errors(format!(
+            "the attack did not panic as it should, but returned an error: {message}"
+        ))),
     }
 }
 
