@@ -280,14 +280,15 @@ impl Live {
         if self.finished.borrow().is_some() {
             return;
         }
-        let first = self.stopping.send_if_modified(|stopping| {
+        // On record before anybody hears of it: whoever does may be at the result within a moment.
+        self.stopping.send_if_modified(|stopping| {
             let first = stopping.is_none();
-            stopping.get_or_insert_with(|| why.clone());
+            if first {
+                self.journal.error(why.clone());
+                *stopping = Some(why);
+            }
             first
         });
-        if first {
-            self.journal.error(why);
-        }
     }
 
     /// Waits until the run must end, and says why.
