@@ -69,7 +69,7 @@ pub struct Row {
 /// assert!(said.missed().iter().any(|row| row.id == "base64/harmful"));
 /// assert!(said.over_blocked().iter().any(|row| row.id == "plain/harmless"));
 /// println!("{said}");
-/// # redroom::Result::Ok(()) }).unwrap();
+/// # redroom::Result::<()>::Ok(()) }).unwrap();
 /// ```
 pub async fn conformance(check: impl IntoToolCallCheck) -> Result<Conformance> {
     let guard = check.into_tool_call_check().open(&Client::new(Environment::read()?.proxies())?)?;
