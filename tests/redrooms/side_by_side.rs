@@ -31,6 +31,11 @@ pub(crate) fn trials() -> Vec<Trial> {
             bytes_on_the_way,
         ),
         trial(
+            "side_by_side::times_of_a_run_that_waited_for_its_slot_are_of_one_clock",
+            || Suite::new().parallel(1),
+            one_clock,
+        ),
+        trial(
             "side_by_side::a_slot_that_saw_violence_serves_the_next_run",
             || Suite::new().parallel(1),
             after_violence,
@@ -245,5 +250,27 @@ async fn after_violence(redroom: Arc<Redroom>) -> Result<()> {
         assert_eq!(result.errors, [], "after {script}");
         assert!(result.hits.iter().all(|hit| hit.host == "page.redroom.test"), "after {script}: {:?}", result.hits);
     }
+    Ok(())
+}
+
+async fn one_clock(redroom: Arc<Redroom>) -> Result<()> {
+    let first = start(&redroom, "first").await?;
+    let (second, _) = tokio::join!(start(&redroom, "second"), async {
+        // As long as a start takes: the second one waits meanwhile.
+        first.send("head -c 20000000 /dev/urandom | sha256sum").await?;
+        first.finish().await
+    });
+    let second = second?;
+    let call = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{},"tool_use_id":"ID"}"#;
+    let script = format!(
+        "ask() {{ echo '{call}' | sed s/ID/$1/ | curl -s http://192.0.2.1:82/hook --json @- -o /dev/null; }}
+         ask before; curl -s -o /dev/null http://page.redroom.test/; ask after"
+    );
+    second.send(&script).await?;
+    let result = second.finish().await?;
+    let [before, after] = &result.tool_calls[..] else { panic!("{:?}", result.tool_calls) };
+    let hit = result.hits.iter().find(|hit| hit.method == "GET").expect("the page was fetched");
+    let times = [before.at_ms, hit.at_ms, after.at_ms];
+    assert!(before.at_ms <= hit.at_ms && before.at_ms < after.at_ms, "{times:?}");
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! Held values are taken out of everything before it is kept. Facts from the sidecar and claims from the agent's hook meet here; nothing is judged.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
 use redroom_sidecar::search::{Encoding, SecretSet};
@@ -42,7 +42,8 @@ pub struct ModelCall {
 /// One run's journal. Every method may be called from any task.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    began: Instant,
+    /// When the run moved into its slot, as its sidecar counts as well: times of both are of one clock.
+    moved_in: OnceLock<Instant>,
     secrets: SecretSet,
     redactor: Redactor,
     store: Arc<Store>,
@@ -69,7 +70,7 @@ const MAX_ERRORS: usize = 200;
 
 impl Journal {
     pub(crate) fn new(secrets: SecretSet, redactor: Redactor, store: Arc<Store>) -> Self {
-        Journal { began: Instant::now(), secrets, redactor, store, watched: None, state: Mutex::default() }
+        Journal { moved_in: OnceLock::new(), secrets, redactor, store, watched: None, state: Mutex::default() }
     }
 
     /// The same, told of as it grows.
@@ -83,8 +84,15 @@ impl Journal {
         self.watched.as_ref()
     }
 
+    /// The sidecar has taken the run in: what is entered from here on counts from now. It began to count a moment before, so
+    /// that a call never seems to come after what it did.
+    pub(crate) fn moved_in(&self) {
+        self.moved_in.get_or_init(Instant::now);
+    }
+
+    /// Milliseconds since the run moved into its slot.
     pub(crate) fn at_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+        self.moved_in.get().map_or(0, |at| u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     pub(crate) fn secrets(&self) -> &SecretSet {

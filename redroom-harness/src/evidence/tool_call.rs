@@ -19,7 +19,7 @@ use crate::model::AnsweredCall;
 pub struct RecordedToolCall {
     /// Number within the run, from 1, in order of arrival.
     pub id: u64,
-    /// Milliseconds since the run began.
+    /// Milliseconds since the run moved into its slot, as for hits and model calls.
     pub at_ms: u64,
     /// Who says so.
     #[serde(default)]

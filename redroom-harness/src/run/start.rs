@@ -92,7 +92,7 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
             return Err(error);
         }
     };
-    let sandbox = match move_in(&lease, scenario, recorder.clone(), spec).await {
+    let sandbox = match move_in(&lease, scenario, &journal, recorder.clone(), spec).await {
         Ok(sandbox) => sandbox,
         Err(error) => {
             session.pool.release(lease, false).await;
@@ -154,15 +154,18 @@ fn guard_can_be_asked(plan: &Plan) -> Result<()> {
 async fn move_in(
     lease: &Lease,
     scenario: Scenario,
+    journal: &Journal,
     recorder: Arc<Recorder>,
     spec: SandboxSpec,
 ) -> Result<Box<dyn crate::backend::Sandbox>> {
     // The scenario is in force before the first process of the agent can ask for anything; making the sandbox takes longer
     // than that, so both go on at once, and the first command is given when both are done.
-    let (begun, sandbox) = tokio::join!(
-        lease.slot.link.begin(lease.slot.generation(), scenario, recorder),
-        lease.slot.slot.open_sandbox(spec)
-    );
+    let begin = async {
+        let begun = lease.slot.link.begin(lease.slot.generation(), scenario, recorder).await;
+        journal.moved_in();
+        begun
+    };
+    let (begun, sandbox) = tokio::join!(begin, lease.slot.slot.open_sandbox(spec));
     match (begun, sandbox) {
         (Ok(()), sandbox) => sandbox,
         (Err(error), Ok(sandbox)) => {
