@@ -107,8 +107,16 @@ macro_rules! main {
 /// The code of the pages in `docs`, compiled.
 #[cfg(doctest)]
 mod pages {
+    #[doc = include_str!("../docs/agents.md")]
+    struct Agents;
+    #[doc = include_str!("../docs/attacks.md")]
+    struct Attacks;
+    #[doc = include_str!("../docs/evidence.md")]
+    struct Evidence;
     #[doc = include_str!("../docs/gateways.md")]
     struct Gateways;
+    #[doc = include_str!("../docs/guards.md")]
+    struct Guards;
 }
 
 pub mod prelude {
@@ -136,7 +144,3 @@ pub mod private {
         )
     }
 }
-
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guards.md")]
-mod page_about_guards {}
