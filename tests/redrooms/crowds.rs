@@ -1,11 +1,14 @@
 //! Many runs: at once, and one after the other without anything growing. `REDROOM_TEST_SOAK=1` has many more of them.
 
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
 use redroom::{Limits, Redroom, Result, RunOptions, Suite};
+use serde_json::Value;
 
 use crate::trial;
 
@@ -24,18 +27,16 @@ fn at_once() -> u32 {
     if is_soaked() { 64 } else { 16 }
 }
 
-fn how_many(backend: &str) -> u32 {
-    match (is_soaked(), backend) {
-        (false, _) => 40,
-        (true, "jail") => 1000,
-        (true, _) => 200,
-    }
+fn how_many() -> u32 {
+    if is_soaked() { 1000 } else { 40 }
 }
 
 /// What the first runs make once and keep.
 const WARM_UP: u32 = 10;
 /// Threads that a runtime has for what blocks come and go.
 const SOME_THREADS: usize = 8;
+/// What an allocator keeps for later; a thousand runs that left 32 KiB each would be past it.
+const SOME_MEMORY: usize = 24;
 const SETTLED: Duration = Duration::from_secs(20);
 
 /// One run to its end: it says its number, and tells it to a page.
@@ -71,7 +72,7 @@ async fn in_a_row(redroom: Arc<Redroom>) -> Result<()> {
         whole(&redroom, number).await?;
     }
     let before = holdings(redroom.session());
-    for number in 0..how_many(&backend) {
+    for number in 0..how_many() {
         whole(&redroom, number).await?;
     }
     let deadline = std::time::Instant::now() + SETTLED;
@@ -79,13 +80,14 @@ async fn in_a_row(redroom: Arc<Redroom>) -> Result<()> {
         let after = holdings(redroom.session());
         let room = |what: &str| match what {
             "threads" => SOME_THREADS,
+            "memory in MiB" => SOME_MEMORY,
             // Those of the last run may be on their way out, one for each controller.
             "groups" => 3,
             _ => 1,
         };
         let grown: Vec<_> = after.iter().filter(|(what, now)| **now > before[*what] + room(what)).collect();
         if grown.is_empty() {
-            eprintln!("{} runs on {backend}: {before:?}, then {after:?}", how_many(&backend));
+            eprintln!("{} runs on {backend}: {before:?}, then {after:?}", how_many());
             return Ok(());
         }
         assert!(std::time::Instant::now() < deadline, "grown: {grown:?}; before: {before:?}");
@@ -104,7 +106,36 @@ fn holdings(session: &str) -> BTreeMap<&'static str, usize> {
         ("mounts", lines("/proc/self/mountinfo")),
         ("temporary", temporary()),
         ("groups", groups(session)),
+        ("memory in MiB", resident() >> 10),
+        ("objects of the engine", objects(session)),
     ])
+}
+
+/// KiB of this process that are in memory.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    size.and_then(|size| size.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or_else(|| panic!("{status}"))
+}
+
+/// Containers, networks and volumes of the session; none without an engine.
+fn objects(session: &str) -> usize {
+    let label = format!("filters=%7B%22label%22%3A%5B%22redroom.session%3D{session}%22%5D%7D");
+    ["/containers/json?all=true&", "/networks?", "/volumes?"]
+        .iter()
+        .map(|kind| counted(&format!("{kind}{label}")))
+        .sum()
+}
+
+/// How many there are in the engine's answer.
+fn counted(question: &str) -> usize {
+    let Ok(mut engine) = UnixStream::connect("/var/run/docker.sock") else { return 0 };
+    write!(engine, "GET {question} HTTP/1.0\r\nHost: docker\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    engine.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{question}: {answer}"));
+    let answer: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{question}: {error}: {body}"));
+    answer.as_array().or_else(|| answer["Volumes"].as_array()).map_or(0, Vec::len)
 }
 
 fn descendants(of: &str) -> usize {
