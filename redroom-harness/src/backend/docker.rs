@@ -10,6 +10,7 @@ mod collect;
 mod connection;
 mod container;
 mod elf;
+mod enforced;
 mod engine;
 mod exec;
 mod image;

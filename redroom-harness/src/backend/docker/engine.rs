@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use super::address::{self, Address, AddressError, Found, Source, Surroundings, without_user};
 use super::connection;
 use super::elf::Machine;
+use super::enforced::Enforced;
 use super::known::Known;
 use crate::error::{Call, Error, Result, chain};
 use crate::run_folder::RunFolder;
@@ -76,6 +77,8 @@ pub(crate) struct EngineFacts {
     pub(crate) machine: Machine,
     /// How many processors a container can have.
     pub(crate) processors: u32,
+    /// Which limits it enforces.
+    pub(crate) enforced: Enforced,
 }
 
 /// Where the engine is, and what is known of it.
@@ -108,7 +111,7 @@ impl Engine {
         let (version, info) = answer(found, async { tokio::try_join!(docker.version(), docker.info()) }).await?;
         let processors = info.ncpu.and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0).unwrap_or(1);
         let (version, machine) = fit(&version)?;
-        let facts = EngineFacts { version, machine, processors };
+        let facts = EngineFacts { version, machine, processors, enforced: Enforced::of(&info) };
         if let Ok(text) = serde_json::to_string(&facts) {
             known.put(FACTS, &text);
         }
@@ -427,7 +430,8 @@ mod tests {
             }
         });
         let docker = connection::client(&Address::Unix(socket), Duration::from_secs(600)).unwrap();
-        let facts = EngineFacts { version: "28".to_owned(), machine: Machine::X86_64, processors: 1 };
+        let enforced = Enforced::of(&bollard::models::SystemInfo::default());
+        let facts = EngineFacts { version: "28".to_owned(), machine: Machine::X86_64, processors: 1, enforced };
         (folder, Engine::of(docker, facts, patience))
     }
 

@@ -92,6 +92,10 @@ impl Sandbox for DockerSandbox {
         self.processes.run(exec, sink).await
     }
 
+    fn best_effort(&self) -> Vec<String> {
+        self.container.engine.facts().enforced.best_effort()
+    }
+
     async fn read_file(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>> {
         collect::read_file(&self.container.engine, &self.container.id, path, limit).await
     }
@@ -163,7 +167,8 @@ fn container_body(place: Place<'_>, spec: &SandboxSpec, engine: &EngineFacts) ->
 fn host_config(slot: &str, limits: &SandboxLimits, engine: &EngineFacts) -> HostConfig {
     // The engine refuses more processors than there are.
     let cpus = limits.cpus.clamp(0.01, f64::from(engine.processors));
-    let ulimits = [("fsize", limits.file_size), ("nofile", limits.open_files), ("core", 0)];
+    let mut ulimits = vec![("fsize", limits.file_size), ("nofile", limits.open_files), ("core", 0)];
+    ulimits.extend(engine.enforced.instead(limits));
     HostConfig {
         network_mode: Some(format!("container:{slot}")),
         nano_cpus: Some((cpus * 1e9) as i64),
