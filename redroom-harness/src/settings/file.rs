@@ -80,7 +80,8 @@ impl ConfigFile {
         for path in places {
             match read(&path) {
                 Ok(bytes) => return Self::parse(&path, &text(&path, bytes)?, profile),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound && environment.config.as_ref() != Some(&path) => {
+                }
                 Err(error) => tracing::warn!(path = %path.display(), %error, "a settings file cannot be read"),
             }
             tried.push(visible_line(&path.to_string_lossy()).into_owned());

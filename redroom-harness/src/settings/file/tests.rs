@@ -239,6 +239,24 @@ fn what_is_no_toml_is_told_in_a_line_that_a_terminal_can_show() {
 }
 
 #[test]
+fn a_name_that_somebody_made_up_is_told_in_short_and_cannot_move_a_terminal() {
+    let long = "x".repeat(100_000);
+    for text in [
+        format!("{long} = 1\n"),
+        "\"\\u001b[31m\\n\" = 1\n".to_owned(),
+        format!("[profile.{long}]\n"),
+        format!("backend = \"{long}\"\n"),
+        format!("[tool_call_check]\nurl = \"http://h\"\nheaders = {{ {long} = 1 }}\n"),
+    ] {
+        let error = refused(&text);
+        let detail = error.detail();
+        assert!(detail.len() < 400 && !detail.contains(['\n', '\u{1b}']), "{}", &detail[..detail.len().min(600)]);
+    }
+    let error = with_profile("", &"x\u{1b}".repeat(100)).err().unwrap();
+    assert!(error.detail().len() < 400 && !error.detail().contains('\u{1b}'), "{error}");
+}
+
+#[test]
 fn a_broken_file_is_an_error_that_does_not_quote_it() {
     for headers in
         ["{ x-api-key = sk-4711 }", "{ x-api-key = 4711 }", "'sk-4711, expected 4711'", "['sk-4711']", "\"sk-4711"]
