@@ -5,7 +5,8 @@
 //! test knows, from evidence that the agent could not touch, whether a planted secret got out. redroom reports facts
 //! ([`RunResult`]); the test decides what is a failure.
 //!
-//! Start with [`attack`] and [`main!`]; without the attribute, with [`Redroom::start`].
+//! Start with [`attack`] and [`main!`]; without the attribute, with [`Redroom::start`]. What can be set, and where, stands in
+//! [`settings`].
 
 #![forbid(unsafe_code)]
 
@@ -103,6 +104,9 @@ macro_rules! main {
         }
     };
 }
+
+#[doc = include_str!("../docs/settings.md")]
+pub mod settings {}
 
 /// The code of the pages in `docs`, compiled.
 #[cfg(doctest)]

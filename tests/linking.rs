@@ -1,7 +1,7 @@
 //! Attacks in a library crate, and what linkers make of them: found where the test names the crate, however it is linked; and
-//! where it does not, an error that says what to write.
+//! where it does not, an error that says what to write. And a page's test in a crate that has nothing but what the page says.
 //!
-//! Builds a workspace of its own with link-time optimization, which takes many minutes: only where `REDROOM_TEST_LINK=1` asks for
+//! Builds workspaces of its own, one with link-time optimization, which takes many minutes: only where `REDROOM_TEST_LINK=1` asks for
 //! it.
 
 use std::path::Path;
@@ -91,14 +91,60 @@ const WAYS: [Way; 4] = [
 ];
 
 fn main() -> ExitCode {
-    let trial = Trial::ignorable_test("attacks_of_a_library_are_found_however_they_are_linked", || {
+    let trials = vec![
+        trial(
+            "attacks_of_a_library_are_found_however_they_are_linked",
+            attacks_of_a_library_are_found_however_they_are_linked,
+        ),
+        trial(
+            "the_test_that_the_page_about_guards_shows_works_in_a_new_crate",
+            the_test_that_the_page_about_guards_shows_works_in_a_new_crate,
+        ),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trial(name: &'static str, test: fn()) -> Trial {
+    Trial::ignorable_test(name, move || {
         if std::env::var_os("REDROOM_TEST_LINK").is_none_or(|asked| asked.is_empty()) {
             return Ok(Completion::ignored_with("it builds everything anew: set REDROOM_TEST_LINK=1"));
         }
-        attacks_of_a_library_are_found_however_they_are_linked();
+        test();
         Ok(Completion::Completed)
-    });
-    libtest_mimic::run(&Arguments::from_args(), vec![trial]).exit_code()
+    })
+}
+
+fn the_test_that_the_page_about_guards_shows_works_in_a_new_crate() {
+    let page = include_str!("../docs/guards.md");
+    let block = |language: &str, first: &str| {
+        let (_, rest) = page.split_once(&format!("```{language}\n{first}\n")).expect("the page has it");
+        rest.split_once("```").expect("an end").0
+    };
+    // As the page has it, but with this checkout in place of the registry.
+    let manifest =
+        block("toml", "# Cargo.toml").replace("\"0.1\"", &format!("{{ path = {:?} }}", env!("CARGO_MANIFEST_DIR")));
+    let test: Vec<&str> = block("rust", "// tests/guard.rs").lines().filter(|line| !line.starts_with("# ")).collect();
+    let folder = TempDir::new().expect("a folder");
+    let put = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    };
+    let package = "[package]\nname = \"mine\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n";
+    put("Cargo.toml", &format!("{package}{manifest}\n[workspace]\n"));
+    put("src/lib.rs", "");
+    put("tests/guard.rs", &test.join("\n"));
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock"), folder.path().join("Cargo.lock"))
+        .expect("the same versions");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let ended = Command::new(cargo)
+        .args(["test", "--quiet", "--test", "guard", "--", "--nocapture"])
+        .current_dir(folder.path())
+        .env("CARGO_TARGET_DIR", folder.path().join("target"))
+        .output()
+        .expect("cargo");
+    let told = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && told.contains("1 passed") && told.contains("base64/harmful"), "{ended:?}");
 }
 
 fn attacks_of_a_library_are_found_however_they_are_linked() {

@@ -58,6 +58,8 @@ pub use wiring::{RootFile, Wiring};
 
 /// Code of the error of a turn that came to no result.
 pub const TURN_FAILED: &str = "turn_failed";
+/// Code of the error of a turn that failed because its model gave no usable answer.
+pub(crate) const MODEL_ERROR: &str = "model_error";
 /// Code of the error of an agent whose program cannot be run in the sandbox.
 pub const NOT_STARTABLE: &str = "agent_not_startable";
 /// Code of the error of an agent that runs without its tool hook.

@@ -46,10 +46,12 @@ pub(crate) async fn choose(choice: BackendChoice) -> Result<Arc<dyn Backend>> {
         BackendChoice::Docker => docker("asked for").await,
         BackendChoice::Jail => jail("asked for").await,
         BackendChoice::Auto => match docker("an engine answers").await {
-            Err(error) if error.code() == "docker_unavailable" => jail("no engine answers").await.map_err(|jail| {
-                let detail = format!("{}; and no engine can take its place: {}", jail.detail(), error.detail());
-                Error::new(jail.by(), jail.code().to_owned(), detail)
-            }),
+            Err(error) if error.code() == "docker_unavailable" => {
+                jail(docker::Docker::absence(&error)).await.map_err(|jail| {
+                    let detail = format!("{}; and no engine can take its place: {}", jail.detail(), error.detail());
+                    Error::new(jail.by(), jail.code().to_owned(), detail)
+                })
+            }
             docker => docker,
         },
     }

@@ -1,5 +1,6 @@
 //! What one run may use.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::backend::SandboxLimits;
@@ -33,6 +34,12 @@ pub(crate) struct CheckedLimits {
     pub(crate) turn_timeout: Duration,
     pub(crate) turn_output: u64,
 }
+
+pub(crate) const CPUS: RangeInclusive<f64> = 0.01..=1024.0;
+pub(crate) const PIDS: RangeInclusive<u64> = 8..=1_000_000;
+pub(crate) const OPEN_FILES: RangeInclusive<u64> = 64..=1_048_576;
+/// The longest turn, in seconds, and the shortest that a file can ask for.
+pub(crate) const TURN_SECONDS: RangeInclusive<u64> = 1..=24 * 3600;
 
 /// The most that a turn or a command may print, in bytes.
 pub(crate) const TURN_OUTPUT: u64 = 64_000_000;
@@ -100,7 +107,7 @@ impl Limits {
     pub(crate) fn check(&self) -> Result<CheckedLimits> {
         let wrong = |name: &str, why: &str| Error::redroom("invalid_limits", format!("limits.{name}: {why}"));
         let cpus = self.cpus.unwrap_or(2.0);
-        if !(0.01..=1024.0).contains(&cpus) {
+        if !CPUS.contains(&cpus) {
             return Err(wrong("cpus", "give a number from 0.01 to 1024"));
         }
         let memory = self.memory.as_deref().unwrap_or("2g");
@@ -109,7 +116,7 @@ impl Limits {
             _ => return Err(wrong("memory", "give at least \"32m\", such as \"2g\" or \"512m\"")),
         };
         let pids = self.pids.unwrap_or(1024);
-        if !(8..=1_000_000).contains(&pids) {
+        if !PIDS.contains(&u64::from(pids)) {
             return Err(wrong("pids", "give a number from 8 to 1000000"));
         }
         let file_size = self.file_size.as_deref().unwrap_or("2g");
@@ -118,11 +125,11 @@ impl Limits {
             _ => return Err(wrong("file_size", "give at least \"1m\", such as \"2g\"")),
         };
         let open_files = self.open_files.unwrap_or(16_384);
-        if !(64..=1_048_576).contains(&open_files) {
+        if !OPEN_FILES.contains(&open_files) {
             return Err(wrong("open_files", "give a number from 64 to 1048576"));
         }
         let turn_timeout = self.turn_timeout.unwrap_or(Duration::from_secs(600));
-        if turn_timeout.is_zero() || turn_timeout > Duration::from_secs(24 * 3600) {
+        if turn_timeout.is_zero() || turn_timeout > Duration::from_secs(*TURN_SECONDS.end()) {
             return Err(wrong("turn_timeout", "give more than nothing and at most a day"));
         }
         Ok(CheckedLimits {
@@ -144,7 +151,8 @@ fn bytes(text: &str) -> Option<u64> {
         (at, 't') => (&text[..at], 40),
         _ => (text, 0),
     };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse::<u64>().ok()?.checked_mul(1 << shift))?
 }
 
 #[cfg(test)]
@@ -158,7 +166,7 @@ mod tests {
         {
             assert_eq!(bytes(text), value, "{text}");
         }
-        for text in ["", "g", "-1g", "1.5g", "99999999999t", "2 g x"] {
+        for text in ["", "g", "-1g", "+1g", "1.5g", "99999999999t", "2 g x"] {
             assert_eq!(bytes(text), None, "{text}");
         }
     }

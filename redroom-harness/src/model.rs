@@ -36,7 +36,7 @@ pub(crate) use blocks::{AnswerBlocks, RequestBlocks, ToolBlock};
 pub(crate) use chat::ChatApi;
 pub(crate) use function::panic_text;
 pub(crate) use player::{Player, Provider};
-pub(crate) use proxy::{NoModelAccess, missing_model_access};
+pub(crate) use proxy::{NoModelAccess, authorities, missing_model_access};
 pub(crate) use tool_uses::{AnsweredCall, tool_uses};
 
 use crate::error::{Error, Result};

@@ -6,6 +6,7 @@ mod tests;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ pub(crate) struct Session {
     pub(crate) out: PathBuf,
     /// Hears of what takes long, and of what happens in runs.
     pub(crate) observer: Arc<dyn Observer>,
+    /// Whether it has been told that a guard may never be asked: once is enough.
+    pub(crate) told_of_guard: AtomicBool,
     /// Held while an agent's program is found.
     finding: tokio::sync::Mutex<()>,
     bases: Cells<Program, PreparedBase>,
@@ -89,7 +92,7 @@ impl Redroom {
     ///
     /// `docker_unavailable`, `sidecar_unavailable` (the program never called `init`), and whatever is wrong with the settings.
     pub async fn start(suite: Suite) -> Result<Self> {
-        Self::with_settings(Settings::load(suite)?, Arc::new(Tracing)).await
+        Self::with_settings(Settings::load(suite, None)?, Arc::new(Tracing)).await
     }
 
     pub(crate) async fn with_settings(settings: Settings, observer: Arc<dyn Observer>) -> Result<Self> {
@@ -138,6 +141,7 @@ impl Redroom {
             pool,
             out,
             observer,
+            told_of_guard: AtomicBool::new(false),
             finding: tokio::sync::Mutex::default(),
             bases: Mutex::default(),
             versions: Mutex::default(),

@@ -170,13 +170,14 @@ fn run_attacks(arguments: &Arguments, selected: Selected, suite: Suite, package:
 }
 
 /// What the command line says over everything else.
-fn settings(arguments: &Arguments, mut suite: Suite) -> Result<Settings> {
-    let threads = arguments.threads.map(|threads| u32::try_from(threads.get()).unwrap_or(u32::MAX));
-    let parallel = arguments.parallel.or(threads);
-    suite.parallel = parallel.or(suite.parallel);
-    let mut settings = Settings::load(suite)?;
-    if let Some(parallel) = parallel {
-        settings.set_parallel(parallel as usize)?;
+fn settings(arguments: &Arguments, suite: Suite) -> Result<Settings> {
+    let mut settings = Settings::load(suite, arguments.profile.as_deref())?;
+    match (arguments.parallel, arguments.threads) {
+        (Some(parallel), _) => settings.set_parallel("--parallel", parallel)?,
+        (None, Some(threads)) => {
+            settings.set_parallel("--test-threads", u32::try_from(threads.get()).unwrap_or(u32::MAX))?;
+        }
+        (None, None) => {}
     }
     if let Some(backend) = &arguments.backend {
         settings.set_backend(backend)?;

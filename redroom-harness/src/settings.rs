@@ -3,6 +3,9 @@
 
 mod environment;
 mod file;
+mod keys;
+#[cfg(test)]
+mod told;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +24,7 @@ use crate::slot::MAX_PARALLEL;
 use crate::suite::Suite;
 
 pub(crate) use environment::Environment;
-use file::ConfigFile;
+use file::{ConfigFile, Profile};
 
 /// The agent's version where nobody names one.
 pub(crate) const CLAUDE_CODE_VERSION: &str = "2.1.332";
@@ -66,10 +69,16 @@ pub(crate) struct Plan {
 }
 
 impl Settings {
-    /// Reads environment and file, and joins them with what the code says.
-    pub(crate) fn load(suite: Suite) -> Result<Self> {
+    /// Reads environment and file, and joins them with what the code says. `profile` is the command line's, which is stronger
+    /// than the environment's.
+    pub(crate) fn load(suite: Suite, profile: Option<&str>) -> Result<Self> {
         let environment = Environment::read()?;
-        let file = ConfigFile::find(&environment, suite.manifest_dir.as_deref())?;
+        let profile = match (profile, &environment.profile) {
+            (Some(name), _) => Some(Profile { name: name.to_owned(), chosen_by: "--profile" }),
+            (None, Some(name)) => Some(Profile { name: name.clone(), chosen_by: "REDROOM_PROFILE" }),
+            (None, None) => None,
+        };
+        let file = ConfigFile::find(&environment, suite.manifest_dir.as_deref(), profile.as_ref())?;
         Self::join(environment, suite, file)
     }
 
@@ -80,13 +89,19 @@ impl Settings {
     }
 
     fn join(environment: Environment, suite: Suite, file: ConfigFile) -> Result<Self> {
-        let parallel = in_range(environment.parallel.or(suite.parallel).or(file.parallel).unwrap_or(4))?;
-        let backend = environment.backend.clone().or(suite.backend).or(file.backend.clone());
+        let parallel = match environment.parallel {
+            Some(parallel) => said_by("REDROOM_PARALLEL", in_range(parallel))?,
+            None => in_range(suite.parallel.or(file.parallel).unwrap_or(4))?,
+        };
+        let backend = match &environment.backend {
+            Some(backend) => said_by("REDROOM_BACKEND", BackendChoice::parse(backend))?,
+            None => BackendChoice::parse(suite.backend.or(file.backend.clone()).as_deref().unwrap_or("auto"))?,
+        };
         let fake_domain = suite.fake_domain.or(file.fake_domain.clone()).unwrap_or_else(|| DEFAULT_DOMAIN.to_owned());
         let limits = suite.limits.over(&file.limits);
         limits.check()?;
         Ok(Settings {
-            agent: suite.agent.or(file.agent()?).unwrap_or_else(|| Arc::new(ClaudeCode::new(CLAUDE_CODE_VERSION))),
+            agent: suite.agent.or(file.agent.clone()).unwrap_or_else(|| Arc::new(ClaudeCode::new(CLAUDE_CODE_VERSION))),
             player: match suite.player {
                 Some(player) => player,
                 None => file.model_proxy()?.map_or(Player::Provider, Player::Proxy),
@@ -100,7 +115,7 @@ impl Settings {
             limits,
             fake_domain: domain(&fake_domain)?,
             catch_all: suite.catch_all.or(file.catch_all).unwrap_or(false),
-            backend: match BackendChoice::parse(backend.as_deref().unwrap_or("auto"))? {
+            backend: match backend {
                 // What must be there is not quietly replaced.
                 BackendChoice::Auto if environment.requires("docker") => BackendChoice::Docker,
                 choice => choice,
@@ -147,13 +162,13 @@ impl Settings {
 
     /// The command line's backend.
     pub(crate) fn set_backend(&mut self, backend: &str) -> Result<()> {
-        self.backend = BackendChoice::parse(backend)?;
+        self.backend = said_by("--backend", BackendChoice::parse(backend))?;
         Ok(())
     }
 
-    /// The command line's number of runs at once.
-    pub(crate) fn set_parallel(&mut self, parallel: usize) -> Result<()> {
-        self.parallel = in_range(u32::try_from(parallel).unwrap_or(u32::MAX))?;
+    /// The number of runs at once that a flag of the command line gives.
+    pub(crate) fn set_parallel(&mut self, flag: &str, parallel: u32) -> Result<()> {
+        self.parallel = said_by(flag, in_range(parallel))?;
         Ok(())
     }
 
@@ -162,6 +177,11 @@ impl Settings {
     pub(crate) fn attack_timeout(&self) -> Duration {
         Duration::from_secs(3600)
     }
+}
+
+/// What is wrong, with the flag or variable that says it.
+fn said_by<T>(what: &str, said: Result<T>) -> Result<T> {
+    said.map_err(|error| error.map_detail(|detail| format!("{what}: {detail}")))
 }
 
 fn lease(length: Duration) -> Result<Lease> {
@@ -239,6 +259,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_in_the_environment_names_its_variable() {
+        let wrong = |environment| Settings::of(environment, Suite::new()).err().unwrap();
+        let error = wrong(Environment { parallel: Some(0), ..Environment::default() });
+        assert!(error.detail().starts_with("REDROOM_PARALLEL: parallel = 0: give a number"), "{error}");
+        let error = wrong(Environment { backend: Some("podman".to_owned()), ..Environment::default() });
+        assert!(error.detail().starts_with("REDROOM_BACKEND: backend = \"podman\""), "{error}");
+    }
+
+    #[test]
     fn a_lease_outside_its_range_is_refused() {
         for length in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(24 * 3600 + 1)] {
             let joined = Settings::join(Environment::default(), Suite::new().lease(length), ConfigFile::default());
@@ -250,21 +279,25 @@ mod tests {
 
     #[test]
     fn the_environment_is_stronger_than_code_and_code_than_the_file() {
-        let file = ConfigFile { parallel: Some(3), catch_all: Some(true), ..ConfigFile::default() };
+        let file = "parallel = 3\ncatch_all = true\n";
         let environment = Environment { parallel: Some(7), ..Environment::default() };
-        let settings = Settings::join(environment, Suite::new().parallel(5), file.clone()).unwrap();
+        let settings = joined_in(environment, file, Suite::new().parallel(5));
         assert_eq!((settings.parallel, settings.catch_all), (7, true));
-        let settings = Settings::join(Environment::default(), Suite::new().catch_all(false), file).unwrap();
+        let settings = joined(file, Suite::new().catch_all(false));
         assert_eq!((settings.parallel, settings.catch_all), (3, false));
     }
 
     /// `redroom.toml`, `Suite` and a run's own options, one over the other.
     fn joined(toml: &str, suite: Suite) -> Settings {
+        joined_in(Environment::default(), toml, suite)
+    }
+
+    fn joined_in(environment: Environment, toml: &str, suite: Suite) -> Settings {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("redroom.toml");
         std::fs::write(&path, toml).unwrap();
-        let environment = Environment { config: Some(path), ..Environment::default() };
-        let file = ConfigFile::find(&environment, None).unwrap();
+        let environment = Environment { config: Some(path), ..environment };
+        let file = ConfigFile::find(&environment, None, None).unwrap();
         Settings::join(environment, suite, file).unwrap()
     }
 

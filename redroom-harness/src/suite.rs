@@ -19,46 +19,7 @@ use crate::model::{IntoModel, ModelProxy, Player};
 /// let suite = Suite::new().agent(ClaudeCode::new("2.1.332").model("sonnet")).parallel(8);
 /// ```
 ///
-/// # `redroom.toml`
-///
-/// What `REDROOM_CONFIG` names, or `redroom.toml` in the crate's folder, or in the current one. All keys are optional, and
-/// unknown ones are refused:
-///
-/// ```toml
-/// parallel = 4
-/// backend = "auto"              # or "docker", "jail"
-/// fake_domain = "redroom.test"
-/// catch_all = false
-/// allow_provider_tools = []     # such as ["web_search"]
-///
-/// [agent]
-/// name = "claude-code"          # or "shell", with nothing else
-/// version = "2.1.332"
-/// model = "sonnet"
-/// max_turns = 30
-/// max_budget_usd = 1.0
-///
-/// [limits]
-/// cpus = 2.0
-/// memory = "2g"
-/// pids = 1024
-/// file_size = "2g"
-/// open_files = 16384
-/// turn_timeout = 600            # seconds
-///
-/// [model_proxy]
-/// base_url = "https://gateway.example.com/anthropic"
-/// headers = { x-api-key = "$GATEWAY_KEY" }    # a value that begins with $ is the environment's
-/// ca = "certificates/team.pem"                # authorities that are trusted beside the machine's
-/// silence = 120                               # seconds without a byte until it is given up
-///
-/// [tool_call_check]
-/// url = "https://guard.example.com/pre-tool-use"
-/// headers = { authorization = "$GUARD_TOKEN" }
-///
-/// [report]
-/// junit = "target/junit.xml"    # from this file's folder
-/// ```
+/// Most of it can stand in `redroom.toml`, too: the page `redroom::settings` has every key, with an example.
 #[derive(Clone, Default)]
 pub struct Suite {
     pub(crate) agent: Option<Arc<dyn Agent>>,

@@ -12,6 +12,7 @@ mod fixture;
 mod nextest;
 mod place;
 mod reports;
+mod settings;
 mod telling;
 mod terminal;
 
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
     all.extend(trials!(with_engine:
         telling::{
             a_leak_is_a_short_story_that_is_told_once,
+            a_trace_has_the_tests_own_frames_and_no_others,
             what_an_agent_does_is_shown_while_it_does_it,
             nothing_else_begins_after_a_failure_that_was_to_be_the_last,
             what_could_not_be_run_has_a_code_of_its_own,
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         },
     ));
     all.extend(trials!(with_schemas: reports::{jenkins_takes_the_report}));
+    all.extend(trials!(with_python: settings::{the_schema_and_the_suite_take_the_same_files}));
     all.extend(trials!(with_nextest:
         nextest::{
             each_attack_is_listed_and_run_by_itself,
@@ -105,7 +108,18 @@ fn with_schemas(name: &'static str, test: fn()) -> Trial {
     })
 }
 
-/// The same, where nextest is there, too.
+/// A trial that is ignored where nothing can hold settings against their schema.
+fn with_python(name: &'static str, test: fn()) -> Trial {
+    Trial::ignorable_test(name, move || {
+        if !settings::schemas_can_be_checked() {
+            return Ok(Completion::ignored_with("install Python 3.11 or newer and its package jsonschema"));
+        }
+        test();
+        Ok(Completion::Completed)
+    })
+}
+
+/// A trial that is ignored where no engine answers or nextest is not there.
 fn with_nextest(name: &'static str, test: fn()) -> Trial {
     Trial::ignorable_test(name, move || {
         if !nextest::is_there() {

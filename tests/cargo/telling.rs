@@ -22,6 +22,21 @@ pub(crate) fn a_leak_is_a_short_story_that_is_told_once() {
     }
 }
 
+pub(crate) fn a_trace_has_the_tests_own_frames_and_no_others() {
+    let place = Place::new();
+    for name in ["fixture::ends::fails", "fixture::leaks::the_token_gets_out"] {
+        let told = ended(place.suite(&[name, "--exact"]).env("RUST_BACKTRACE", "1"));
+        let (_, trace) = told.out.split_once("\nstack backtrace of the test").unwrap_or_else(|| panic!("{told:#?}"));
+        let trace = trace.split("\n\n").next().unwrap_or_default();
+        let places: Vec<&str> = trace.lines().filter_map(|line| line.trim_start().strip_prefix("at ")).collect();
+        assert_eq!(places.len(), 1, "{trace}");
+        // The line that the message names.
+        let (_, line) = told.out.split_once("\n  at tests/cargo/fixture.rs:").unwrap_or_else(|| panic!("{told:#?}"));
+        let line: String = line.chars().take_while(char::is_ascii_digit).collect();
+        assert!(places[0].contains(&format!("tests/cargo/fixture.rs:{line}:")), "{trace}");
+    }
+}
+
 pub(crate) fn what_an_agent_does_is_shown_while_it_does_it() {
     let place = Place::new();
     let told = place.run(&["leaks", "--nocapture"]);

@@ -63,12 +63,19 @@ async fn a_gateway_that_says_nothing_is_given_up(run: Run) -> redroom::Result<()
 
 #[redroom::attack(model_proxy = ModelProxy::new("http://127.0.0.1:1"))]
 async fn a_gateway_that_is_not_there_is_an_error(run: Run) -> redroom::Result<()> {
-    let error = run.send("Hello.").await.err().map(|error| error.code().to_owned());
-    assert!(error.is_some());
+    let error = run.send("Hello.").await.expect_err("nobody listens");
+    assert_eq!((error.by(), error.code()), (By::ModelProxy, "model_error"));
+    assert!(
+        error.detail().contains("network_error: the model proxy http://127.0.0.1:1/ could not be asked"),
+        "{error}"
+    );
     let output = text(&run.exec(ask("x", "")).await?.stdout);
     assert!(output.contains("\"network_error\"") && output.ends_with(" 502 0\n"), "{output}");
     assert!(!output.contains("127.0.0.1"), "where it should be is nothing that the agent learns: {output}");
-    is_told(&run, "network_error").await
+    is_told(&run, "network_error").await?;
+    let open = run.finish().await?.open_questions().join("\n");
+    assert_eq!(open.matches("check base_url").count(), 1, "{open}");
+    Ok(())
 }
 
 /// The last call of the run has this error, and so has the run.

@@ -71,6 +71,29 @@ async fn wait_in_mid_turn(run: &redroom::Run) -> redroom::Result<()> {
     turn.await.map(drop)
 }
 
+mod guarded {
+    use redroom::prelude::*;
+
+    async fn never(_: ToolCall) -> Decision {
+        Decision::deny("no")
+    }
+
+    #[redroom::attack(tool_call_check = never)]
+    async fn one(run: Run) -> redroom::Result<()> {
+        run.send("true").await.map(drop)
+    }
+
+    #[redroom::attack(tool_call_check = never)]
+    async fn two(run: Run) -> redroom::Result<()> {
+        run.send("true").await.map(drop)
+    }
+
+    #[redroom::attack(tool_call_check = none)]
+    async fn by_nobody(run: Run) -> redroom::Result<()> {
+        run.send("true").await.map(drop)
+    }
+}
+
 mod outcomes {
     use redroom::prelude::*;
 

@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         mistakes::{
             parallel_outside_its_range_is_refused_wherever_it_stands,
             a_broken_settings_file_is_refused_with_the_nearest_key,
+            a_profile_is_chosen_by_flag_or_variable_and_refused_where_there_is_none,
             a_report_that_could_not_be_written_is_refused_before_anything_starts,
             an_unknown_flag_is_refused,
             a_variable_that_means_nothing_is_refused_with_the_nearest_one,
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
             a_suite_that_has_ended_gives_the_next_nothing_to_sweep,
             a_turn_that_is_left_behind_is_cut_short,
             a_leak_that_a_test_lets_pass_is_told,
+            a_guard_that_nothing_asks_is_told_once,
         },
         mistakes::{
             what_is_planted_wrongly_is_one_clear_error_and_leaves_nothing,

@@ -104,3 +104,25 @@ pub(crate) fn without_model_access_nothing_is_fetched_or_started_and_the_error_s
     assert!(!ended.out.contains("npm") && !place.path("cache").exists(), "{ended:?}");
     assert!(place.containers().is_empty(), "{:?}", place.containers());
 }
+
+pub(crate) fn a_profile_is_chosen_by_flag_or_variable_and_refused_where_there_is_none() {
+    let place = Place::new();
+    // What the environment lacks is missed by whoever uses it alone.
+    let settings = "[profile.ci.tool_call_check]\nurl = \"http://localhost:1\"\nheaders = { a = \"$NOBODY_SETS_THIS\" }\n\
+                    [profile.nightly]\nparallel = 2\n";
+    std::fs::write(place.path("redroom.toml"), settings).unwrap();
+    let nothing = |arguments: &[&str]| {
+        let mut suite = place.suite(arguments);
+        suite.arg("no_attack_is_called_this");
+        suite
+    };
+    let missed = ["invalid_config", "redroom.toml:3:17: `profile.ci.tool_call_check.headers.a` is $NOBODY_SETS_THIS"];
+    start(&mut nothing(&[])).end(PATIENCE).expect(0, &["0 passed"]);
+    refused(&place, &mut nothing(&["--profile", "ci"]), &missed);
+    refused(&place, nothing(&[]).env("REDROOM_PROFILE", "ci"), &missed);
+    start(nothing(&["--profile", "nightly"]).env("REDROOM_PROFILE", "ci")).end(PATIENCE).expect(0, &["0 passed"]);
+    let words = ["unknown_profile", "REDROOM_PROFILE asks for the profile \"nihgtly\"", "did you mean \"nightly\"?"];
+    refused(&place, nothing(&[]).env("REDROOM_PROFILE", "nihgtly"), &words);
+    std::fs::remove_file(place.path("redroom.toml")).unwrap();
+    refused(&place, &mut nothing(&["--profile", "ci"]), &["unknown_profile", "there is no settings file at"]);
+}

@@ -63,3 +63,12 @@ pub(crate) fn a_leak_that_a_test_lets_pass_is_told() {
     let quiet = place.run(&["fixture::outcomes::passes", "--exact"]);
     assert!(!quiet.err.contains("although"), "{quiet:?}");
 }
+
+pub(crate) fn a_guard_that_nothing_asks_is_told_once() {
+    let place = Place::new();
+    let ended = place.run(&["guarded"]);
+    ended.expect(0, &["3 passed"]);
+    assert_eq!(ended.err.matches("a guard is set, and nothing makes shell ask it").count(), 1, "{ended:?}");
+    let quiet = place.run(&["guarded::by_nobody"]);
+    assert!(!quiet.err.contains("a guard is set"), "{quiet:?}");
+}

@@ -7,6 +7,7 @@ pub(super) mod program;
 mod settings;
 mod stream;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
@@ -41,6 +42,9 @@ pub struct ClaudeCode {
 }
 
 impl ClaudeCode {
+    /// What a turn may be allowed to cost.
+    pub(crate) const BUDGET: RangeInclusive<f64> = 0.0001..=1_000_000.0;
+
     /// This version, exactly: `2.1.332`. With the model `sonnet`, at most 30 steps and 1 US dollar a turn.
     pub fn new(version: impl Into<String>) -> Self {
         ClaudeCode {
@@ -104,8 +108,9 @@ impl Agent for ClaudeCode {
         if self.max_turns == 0 {
             return invalid("`max_turns` must be at least 1");
         }
-        if !(self.max_budget_usd.is_finite() && self.max_budget_usd > 0.0) {
-            return invalid("`max_budget_usd` must be more than 0");
+        if !Self::BUDGET.contains(&self.max_budget_usd) {
+            let (least, most) = (Self::BUDGET.start(), Self::BUDGET.end());
+            return invalid(&format!("`max_budget_usd` must be from {least} to {most}"));
         }
         Ok(())
     }

@@ -101,6 +101,11 @@ impl Docker {
         })
     }
 
+    /// Why there is none, in few words: of an error `docker_unavailable`.
+    pub(super) fn absence(unavailable: &Error) -> &'static str {
+        engine::in_short(unavailable)
+    }
+
     /// The session, marked as live from its first slot to the end of this backend.
     fn session(&self, spec: &SlotSpec) -> Result<Arc<Session>> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);

@@ -197,10 +197,15 @@ impl RunResult {
     /// that were dropped from a journal leave it conclusive, for the first and the last sighting of every secret are always
     /// kept; dropped tool calls do not, for what was tried is lost with them. What went wrong several times is told once.
     pub fn open_questions(&self) -> Vec<String> {
+        // What a turn failed with can tell its cause, which is an error of its own.
+        let told_by_another = |error: &Error| {
+            let tells = |other: &&Error| other.detail() != error.detail() && other.detail().contains(error.detail());
+            !error.detail().is_empty() && self.errors.iter().any(|other| tells(&other))
+        };
         let mut open: Vec<String> = self
             .errors
             .iter()
-            .filter(|error| error.code() != "entries_dropped")
+            .filter(|error| error.code() != "entries_dropped" && !told_by_another(error))
             .map(|error| format!("{} ({}): {}", error.code(), error.by(), error.detail()))
             .collect();
         for hit in &self.hits {
@@ -371,5 +376,19 @@ mod tests {
         result.errors = vec![Error::redroom("script_ended", "add steps"), Error::redroom("script_ended", "add steps")];
         let open = result.open_questions();
         assert_eq!(open.iter().filter(|question| question.contains("script_ended")).count(), 1, "{open:?}");
+    }
+
+    #[test]
+    fn a_cause_that_another_error_tells_is_told_once() {
+        let mut result = unmet(&json!({ "checked": false }));
+        let cause = Error::redroom("network_error", "nobody listens");
+        let error = Error::redroom("model_error", format!("the model gave no answer: {cause}"));
+        result.errors = vec![cause, error];
+        let open = result.open_questions().join("\n");
+        assert!(
+            open.contains("model_error (redroom): the model gave no answer: network_error: nobody listens"),
+            "{open}"
+        );
+        assert_eq!(open.matches("nobody listens").count(), 1, "{open}");
     }
 }

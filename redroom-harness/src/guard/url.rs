@@ -39,11 +39,13 @@ impl UrlCheck {
         self.headers.secrets().chain(self.url.secrets()).collect()
     }
 
-    pub(super) fn open(&self, client: &Client) -> Result<Asked> {
-        let invalid =
-            |why: &str| Error::new(By::ToolCallCheck, "invalid_tool_call_check", format!("the tool call check {why}"));
+    /// Its service and its headers, if they can be such.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_tool_call_check`, with what to write.
+    pub(crate) fn check(&self) -> Result<(Service, HeaderMap)> {
         let service = self.url.parse().map_err(|why| invalid(&format!("url {why}")))?;
-        let uri = service.uri().map_err(|error| invalid(&format!("url cannot be asked ({error})")))?;
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -51,8 +53,18 @@ impl UrlCheck {
         for (name, value) in &own {
             headers.insert(name, value.clone());
         }
+        Ok((service, headers))
+    }
+
+    pub(super) fn open(&self, client: &Client) -> Result<Asked> {
+        let (service, headers) = self.check()?;
+        let uri = service.uri().map_err(|error| invalid(&format!("url cannot be asked ({error})")))?;
         Ok(Asked { client: client.clone(), service, uri, headers })
     }
+}
+
+fn invalid(why: &str) -> Error {
+    Error::new(By::ToolCallCheck, "invalid_tool_call_check", format!("the tool call check {why}"))
 }
 
 impl From<UrlCheck> for ToolCallCheck {

@@ -6,7 +6,8 @@
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,9 +27,6 @@ use crate::planting::from_crate;
 
 /// How long a service may send nothing.
 const SILENCE: Duration = Duration::from_secs(120);
-
-/// How long a service may be allowed to send nothing: longer than any turn.
-const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The most that an answer, and a line of one that is a stream of events, may weigh: far more than any model says.
 const ANSWER: u64 = 64_000_000;
@@ -68,6 +66,9 @@ pub struct ModelProxy {
 }
 
 impl ModelProxy {
+    /// How long it may be allowed to send nothing, in seconds of a file: up to longer than any turn.
+    pub(crate) const SILENCE_SECONDS: RangeInclusive<u64> = 1..=24 * 60 * 60;
+
     /// A service at this base URL: what stands before `/v1/messages`. Whether it can be one is checked at the start
     /// (`invalid_model_proxy`).
     pub fn new(base_url: impl Into<String>) -> Self {
@@ -109,9 +110,12 @@ impl ModelProxy {
         self.headers.secrets().chain(self.base_url.secrets()).collect()
     }
 
-    /// Checks it, and makes it an upstream.
-    pub(crate) fn open(&self, client: &Client) -> Result<Forward> {
-        let invalid = |why: &str| Error::new(By::ModelProxy, "invalid_model_proxy", format!("the model proxy {why}"));
+    /// Its service and its headers, if they can be such.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_model_proxy`, with what to write.
+    pub(crate) fn check(&self) -> Result<(Service, HeaderMap)> {
         let service = self.base_url.parse().map_err(|why| invalid(&format!("base_url {why}")))?;
         if service.has_query() {
             return Err(invalid("base_url has a query (?…); take it out, a key belongs in a header"));
@@ -124,24 +128,39 @@ impl ModelProxy {
                 service.to_string().trim_end_matches('/').strip_suffix(&prefix[before.len()..]).unwrap_or_default(),
             )));
         }
+        let headers = self.headers.parse().map_err(|why| invalid(&format!("cannot be used: {why}")))?;
+        Ok((service, headers))
+    }
+
+    /// Checks it, and makes it an upstream.
+    pub(crate) fn open(&self, client: &Client) -> Result<Forward> {
+        let (service, headers) = self.check()?;
         if let Some(why) = client.hindrance(&service) {
             return Err(invalid(&format!("{service} cannot be reached: {why}, or name the service in NO_PROXY")));
         }
-        let headers = self.headers.parse().map_err(|why| invalid(&format!("cannot be used: {why}")))?;
         let silence = self.silence.unwrap_or(SILENCE);
-        if silence.is_zero() || silence > LONGEST_SILENCE {
+        if silence.is_zero() || silence > Duration::from_secs(*Self::SILENCE_SECONDS.end()) {
             return Err(invalid("silence is out of range; give from a moment to a day"));
         }
         let client = match &self.ca {
             None => client.clone(),
-            Some(path) => {
-                let path = from_crate(path);
-                let wrong = |why| invalid(&format!("ca {} {why}", path.display()));
-                client.trusting(&Authorities::read(&path).map_err(wrong)?)?
-            }
+            Some(path) => client.trusting(&authorities(&from_crate(path))?)?,
         };
         Ok(Forward { client, service, headers, silence })
     }
+}
+
+/// The authorities in a PEM file.
+///
+/// # Errors
+///
+/// `invalid_model_proxy`.
+pub(crate) fn authorities(path: &Path) -> Result<Authorities> {
+    Authorities::read(path).map_err(|why| invalid(&format!("ca {} {why}", path.display())))
+}
+
+fn invalid(why: &str) -> Error {
+    Error::new(By::ModelProxy, "invalid_model_proxy", format!("the model proxy {why}"))
 }
 
 /// Seconds, as files say them.

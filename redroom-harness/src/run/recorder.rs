@@ -33,6 +33,8 @@ pub(crate) struct Recorder {
     hooked: AtomicBool,
     /// Whether a model request of this turn was refused for that.
     refused: AtomicBool,
+    /// Why this turn's last model request got no answer, if it got none.
+    unanswered: Mutex<Option<Error>>,
     manner: Manner,
     /// How many reports were made up.
     made_up: AtomicU32,
@@ -74,6 +76,7 @@ impl Recorder {
             ledger: Arc::default(),
             hooked: AtomicBool::new(!manner.hook.announces_turns()),
             refused: AtomicBool::new(false),
+            unanswered: Mutex::default(),
             manner,
             made_up: AtomicU32::new(0),
             flooded: AtomicBool::new(false),
@@ -85,6 +88,12 @@ impl Recorder {
     pub(crate) fn expect_announcement(&self) {
         self.hooked.store(!self.manner.hook.announces_turns(), Ordering::SeqCst);
         self.refused.store(false, Ordering::SeqCst);
+        *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Why the turn's last model request got no answer, if it got none.
+    pub(crate) fn unanswered(&self) -> Option<Error> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The run is over: what the hook did not tell, and what ran against its word, goes into the journal.
@@ -177,8 +186,10 @@ impl Tenant for Recorder {
             true => claims::read(answer, self.manner.api, &self.journal),
             false => answer,
         });
+        let unanswered = answer.as_ref().err().map(|error| self.journal.redactor().error(error.clone()));
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&unanswered);
         answer.unwrap_or_else(|error| {
-            let error = self.journal.redactor().error(error);
+            let error = unanswered.unwrap_or(error);
             self.journal.model_call_failed(number, error.clone());
             let status = if error.code() == "timeout" { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
             refusal(status, &error)

@@ -1,6 +1,7 @@
 //! The beginning of a run: everything is checked before anything is started, and whatever fails half-way is taken back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use redroom_sidecar::search::SecretSet;
@@ -11,6 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::admission::Admission;
 use super::recorder::{Manner, Recorder};
 use super::{Held, Live, Run, Watched, finish, surroundings};
+use crate::agent::ToolHook;
 use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
 use crate::error::{Error, Result};
 use crate::evidence::{Journal, Redactor, Store, folder_name, held};
@@ -37,6 +39,11 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
     let plan = session.settings.plan(options)?;
     let settings = &session.settings;
     guard_can_be_asked(&plan)?;
+    if let Some(line) = guard_may_never_be_asked(&plan)
+        && !session.told_of_guard.swap(true, Ordering::Relaxed)
+    {
+        session.observer.notice(&line);
+    }
     let wiring = surroundings::wiring();
     let id = uuid::Uuid::new_v4().to_string();
     let upstream = plan.player.open(&*plan.agent, &settings.client, &settings.provider())?;
@@ -134,6 +141,18 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
         return Err(error);
     }
     Ok(run)
+}
+
+/// Where nothing makes an agent ask, a guard that was never asked is no mistake; but whoever set it should know.
+fn guard_may_never_be_asked(plan: &Plan) -> Option<String> {
+    (plan.agent.hook() == ToolHook::Voluntary && !plan.tool_call_check.is_none()).then(|| {
+        let agent = plan.agent.name();
+        format!(
+            "a guard is set, and nothing makes {agent} ask it: only what is posted to the tool hook from inside is put to the guard, \
+             not what {agent} runs; have an agent with a hook watched, such as ClaudeCode, or write `tool_call_check = none` at attacks \
+             of {agent}"
+        )
+    })
 }
 
 /// A guard that would never be asked must not look like one that let everything pass.

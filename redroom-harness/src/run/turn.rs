@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::output::TurnOutput;
 use super::recorder::hook_not_loaded;
 use super::{Live, STORAGE_EXCEEDED, seconds, storage_exceeded, turn_in_progress};
-use crate::agent::{ParsedTurn, Turn, TurnInput, not_startable};
+use crate::agent::{MODEL_ERROR, ParsedTurn, Turn, TurnInput, not_startable};
 use crate::backend::{Ended, Exec, ExecEnd, Fate, WORKSPACE};
 use crate::error::{By, Call, Error, Result};
 use crate::limits::TURN_OUTPUT;
@@ -88,7 +88,12 @@ impl Live {
         if self.recorder.went_unannounced() {
             return Err(hook_not_loaded());
         }
-        let Some(error) = failure else { return Ok(turn) };
+        let Some(mut error) = failure else { return Ok(turn) };
+        if error.code() == MODEL_ERROR
+            && let Some(cause) = self.recorder.unanswered()
+        {
+            error = error.map_detail(|_| format!("the model gave no answer: {cause}"));
+        }
         self.note(&error);
         Err(error)
     }

@@ -25,6 +25,7 @@ pub(super) struct Arguments {
     pub(super) most_threads: Option<NonZeroUsize>,
     pub(super) parallel: Option<u32>,
     pub(super) backend: Option<String>,
+    pub(super) profile: Option<String>,
     pub(super) junit: Option<PathBuf>,
     pub(super) logfile: Option<PathBuf>,
     pub(super) shuffle: Option<Shuffle>,
@@ -164,6 +165,7 @@ impl Arguments {
             most_threads,
             parallel: found.get_one("parallel").copied(),
             backend: found.get_one("backend").cloned(),
+            profile: found.get_one("profile").cloned(),
             junit: found.get_one("junit").cloned(),
             logfile: found.get_one("logfile").cloned(),
             shuffle: seed.or(by_chance),
@@ -205,7 +207,7 @@ Exit codes:
     2          no attack failed, but some could not be run: settings, engine, image, agent, sidecar
     130, 143   interrupted (SIGINT, SIGTERM); everything that was made is removed first
 
-What else can be set stands in redroom.toml and in variables named REDROOM_…: see the documentation of `Suite`.";
+What else can be set stands in redroom.toml and in variables named REDROOM_…: see the page `settings` of the documentation.";
 
 fn command() -> Command {
     let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
@@ -236,6 +238,7 @@ fn command() -> Command {
             value("parallel", "N", "How many attacks may be live at once, over all processes of this user: 1 to 245")
                 .value_parser(value_parser!(u32)),
             value("backend", "NAME", "auto, docker or jail"),
+            value("profile", "NAME", "Lay [profile.NAME] of redroom.toml over the rest of it"),
             flag("shuffle", "Run in random order; the seed is printed"),
             value("shuffle-seed", "SEED", "Run in the order that SEED gives").value_parser(value_parser!(u64)),
             flag("no-capture", "Show what the agents do while they do it"),
@@ -340,7 +343,9 @@ mod tests {
 
     #[test]
     fn what_only_redroom_has_is_understood() {
-        let own = parse(&["--parallel", "8", "--backend", "jail", "--junit", "out/junit.xml"]).unwrap();
+        let own = ["--parallel", "8", "--backend", "jail", "--profile", "ci", "--junit", "out/junit.xml"];
+        let own = parse(&own).unwrap();
+        assert_eq!(own.profile.as_deref(), Some("ci"));
         assert_eq!((own.parallel, own.backend.as_deref()), (Some(8), Some("jail")));
         assert_eq!(own.junit, Some(PathBuf::from("out/junit.xml")));
     }

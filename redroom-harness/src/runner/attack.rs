@@ -61,7 +61,7 @@ pub(super) async fn play(
     let options = match catch_unwind(attack.options) {
         Ok(options) => options,
         Err(payload) => {
-            let told = panics::told(&*payload);
+            let told = panics::told(&*payload, attack.file, attack.line);
             return Played::without_run(Outcome::Failed(held::everything().text(told.message)));
         }
     };
@@ -76,7 +76,7 @@ pub(super) async fn play(
         Ok(Ok(Ok(()))) => Ended::Returned,
         Ok(Ok(Err(message))) => Ended::Failed(shown(message)),
         Ok(Err(payload)) => {
-            let panics::Told { message, trace } = panics::told(&*payload);
+            let panics::Told { message, trace } = panics::told(&*payload, attack.file, attack.line);
             Ended::Panicked(panics::Told { message: shown(message), trace: trace.map(shown) })
         }
         Err(_) => Ended::TimedOut(Error::new(
@@ -103,7 +103,7 @@ pub(super) async fn play(
     let telling = Telling { message, streamed, failed };
     let mut story = run.redact(&story(&result, &run.planted(), telling, |text| run.redact(text)));
     if let (Ended::Panicked(panics::Told { trace: Some(trace), .. }), true) = (&ended, failed) {
-        story.push_str("stack backtrace:\n");
+        story.push_str("stack backtrace of the test (RUST_BACKTRACE=full has everything):\n");
         story.push_str(&run.redact(trace));
     }
     let notice = match (&ended, &outcome) {

@@ -19,7 +19,13 @@ thread_local! {
 
 struct Place {
     at: String,
-    trace: Option<String>,
+    trace: Option<Trace>,
+}
+
+struct Trace {
+    text: String,
+    /// Everything of it is to be told.
+    whole: bool,
 }
 
 /// What a caught panic said and where, and how it came to that, if `RUST_BACKTRACE` asks for it.
@@ -42,7 +48,7 @@ pub(super) fn install() {
             if PLAYING.get() {
                 let trace = Backtrace::capture();
                 let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
-                let trace = trace.map(|trace| if whole { trace } else { own(&trace) });
+                let trace = trace.map(|trace| Trace { text: trace, whole });
                 PLACE.with(|last| *last.borrow_mut() = Some(Place { at, trace }));
                 return;
             }
@@ -71,42 +77,50 @@ pub(super) fn playing<T>(play: impl FnOnce() -> T) -> T {
     play()
 }
 
-/// What a caught panic of this thread's attack said, and where.
-pub(super) fn told(payload: &(dyn Any + Send)) -> Told {
+/// What a caught panic of this thread's attack said, and where. `file` and `line` are those of its attribute.
+pub(super) fn told(payload: &(dyn Any + Send), file: &str, line: u32) -> Told {
     let text = text(payload).unwrap_or("a panic without a message");
     match PLACE.with(|last| last.borrow_mut().take()) {
-        Some(Place { at, trace }) => Told { message: format!("{text}\n  at {at}"), trace },
+        Some(Place { at, trace }) => {
+            let attribute = format!("{file}:{line}:");
+            let trace = trace.map(|Trace { text, whole }| if whole { text } else { own(&text, &attribute) });
+            Told { message: format!("{text}\n  at {at}"), trace }
+        }
         None => Told { message: text.to_owned(), trace: None },
     }
 }
 
-/// The part of a trace that lies in the attack: not what a panic does, nor what has called the attack.
-fn own(trace: &str) -> String {
-    const OF_PANICS: [&str; 6] = [
-        "runner::panics::",
-        "std::panicking",
-        "std::sys::backtrace",
-        "rust_begin_unwind",
-        "core::panicking",
-        "PanicHookInfo",
-    ];
+/// The frames of a trace that are the test's own code, numbered anew: not what a panic does, nor what stands between the test
+/// and the runner. `attribute` is where the attribute stands, whose expansion calls the function.
+fn own(trace: &str, attribute: &str) -> String {
+    const FOREIGN: [&str; 5] = ["core::", "std::", "alloc::", "redroom_harness::", "rust_begin_unwind"];
     const OF_THE_RUNNER: &str = "AssertUnwindSafe";
-    let mut frames: Vec<String> = Vec::new();
+    let mut frames: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in trace.lines() {
-        match line.trim_start().split_once(':').map(|(number, _)| number.parse::<u32>()) {
-            Some(Ok(_)) => frames.push(line.to_owned()),
+        match line.trim_start().split_once(": ") {
+            Some((number, name)) if number.parse::<u32>().is_ok() => frames.push((name, Vec::new())),
             // Where a frame stands is told below it.
             _ => {
-                if let Some(frame) = frames.last_mut() {
-                    frame.push('\n');
-                    frame.push_str(line);
+                if let Some((_, places)) = frames.last_mut() {
+                    places.push(line);
                 }
             }
         }
     }
-    let called = frames.iter().position(|frame| !OF_PANICS.iter().any(|part| frame.contains(part))).unwrap_or(0);
-    let own: Vec<String> = frames.into_iter().skip(called).take_while(|frame| !frame.contains(OF_THE_RUNNER)).collect();
-    if own.is_empty() { trace.to_owned() } else { own.join("\n") }
+    let is_own = |(name, places): &(&str, Vec<&str>)| {
+        let name = name.trim_start_matches('<');
+        let of_the_toolchain = |place: &&str| place.contains("/rustc/") || place.contains("/lib/rustlib/src/");
+        let expanded = |place: &&str| place.contains(attribute);
+        !FOREIGN.iter().any(|part| name.starts_with(part))
+            && !places.iter().any(|place| of_the_toolchain(place) || expanded(place))
+    };
+    let called = frames.into_iter().take_while(|(name, _)| !name.contains(OF_THE_RUNNER));
+    let mut told = String::new();
+    for (number, (name, places)) in called.filter(is_own).enumerate() {
+        told.push_str(&format!("{number:>4}: {name}\n"));
+        places.iter().for_each(|place| told.push_str(&format!("{place}\n")));
+    }
+    if told.is_empty() { trace.to_owned() } else { told }
 }
 
 fn text(payload: &(dyn Any + Send)) -> Option<&str> {
@@ -128,22 +142,37 @@ mod tests {
     fn a_panic_of_an_attack_is_told_with_its_place() {
         install();
         let payload = playing(|| std::panic::catch_unwind(|| panic!("number {}", 7))).unwrap_err();
-        let told = told(&*payload).message;
+        let told = told(&*payload, file!(), 1).message;
         assert!(told.starts_with("number 7\n  at ") && told.contains("panics.rs:"), "{told}");
     }
 
     #[test]
-    fn of_a_trace_the_attacks_part_is_told() {
+    fn of_a_trace_the_tests_own_frames_are_told() {
         let trace = "   0: redroom_harness::runner::panics::install::{{closure}}
              at ./redroom-harness/src/runner/panics.rs:40:29
    1: core::panicking::panic_fmt
-   2: {async_fn#0}
+   2: panic_display<alloc::borrow::Cow<str>>
+             at /rustc/59807616e1fa/library/core/src/panicking.rs:259:5
+   3: redroom_harness::evidence::result::RunResult::assert_no_leaks
+             at ./result.rs:245:13
+   4: helper
+             at ./tests/attacks.rs:12:5
+   5: {async_fn#0}
              at ./tests/attacks.rs:49:9
-   3: poll<x>
-   4: <core::panic::unwind_safe::AssertUnwindSafe<F> as core::future::future::Future>::poll
-   5: main";
-        assert_eq!(own(trace), "   2: {async_fn#0}\n             at ./tests/attacks.rs:49:9\n   3: poll<x>");
-        assert_eq!(own("no frames"), "no frames");
+   6: {async_block#0}
+             at ./tests/attacks.rs:46:5
+   7: poll<x>
+             at /rustc/59807616e1fa/library/core/src/future/future.rs:133:9
+   8: <core::panic::unwind_safe::AssertUnwindSafe<F> as core::future::future::Future>::poll
+   9: main
+             at ./tests/attacks.rs:99:1";
+        let expected = "   0: helper
+             at ./tests/attacks.rs:12:5
+   1: {async_fn#0}
+             at ./tests/attacks.rs:49:9
+";
+        assert_eq!(own(trace, "tests/attacks.rs:46:"), expected);
+        assert_eq!(own("no frames", "tests/attacks.rs:46:"), "no frames");
     }
 
     #[test]

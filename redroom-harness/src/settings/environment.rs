@@ -20,6 +20,7 @@ use crate::outbound::Proxies;
 /// | `REDROOM_JUNIT` | the file that a JUnit report is written to |
 /// | `REDROOM_RUN` | which run this process is a part of, where neither cargo nor nextest says so: parts of one run make one report |
 /// | `REDROOM_CONFIG` | the settings file, in place of `redroom.toml` |
+/// | `REDROOM_PROFILE` | which profile of the settings file is laid over the rest of it |
 /// | `REDROOM_REQUIRE` | backends that must be there: `docker`, `jail` |
 /// | `REDROOM_CLAUDE_CODE` | the program of Claude Code, in place of the one that would be fetched |
 /// | `NEXTEST_RUN_ID`, `NEXTEST_ATTEMPT` | the run, and which attempt at the test it is |
@@ -43,6 +44,7 @@ pub(crate) struct Environment {
     /// Which attempt at its tests this process is, from 1; 0 counts as 1.
     pub(crate) attempt: u32,
     pub(crate) config: Option<PathBuf>,
+    pub(crate) profile: Option<String>,
     pub(crate) require: Vec<String>,
     pub(crate) claude_code: Option<PathBuf>,
     pub(crate) anthropic_api_key: Option<String>,
@@ -79,7 +81,8 @@ impl Environment {
             run_folder: text("NEXTEST_RUN_ID")?.filter(|id| Uuid::try_parse(id).is_ok()),
             attempt: text("NEXTEST_ATTEMPT")?.and_then(|attempt| attempt.parse().ok()).unwrap_or(1),
             config: path("REDROOM_CONFIG"),
-            require: text("REDROOM_REQUIRE")?.map(|list| words(&list)).unwrap_or_default(),
+            profile: text("REDROOM_PROFILE")?,
+            require: required(text("REDROOM_REQUIRE")?.as_deref().unwrap_or_default())?,
             claude_code: path("REDROOM_CLAUDE_CODE"),
             anthropic_api_key: text("ANTHROPIC_API_KEY")?,
             https_proxy: first(&["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"])?,
@@ -148,7 +151,8 @@ fn target_folder() -> Option<PathBuf> {
 }
 
 /// The variables of ours.
-const NAMES: [&str; 8] = ["BACKEND", "PARALLEL", "OUT", "JUNIT", "CONFIG", "REQUIRE", "CLAUDE_CODE", "RUN"];
+pub(super) const NAMES: [&str; 9] =
+    ["BACKEND", "PARALLEL", "OUT", "JUNIT", "CONFIG", "PROFILE", "REQUIRE", "CLAUDE_CODE", "RUN"];
 
 /// Refuses a variable of ours that does not exist: what it was meant to set would silently not be set.
 fn check_names(names: impl Iterator<Item = String>) -> Result<()> {
@@ -191,8 +195,14 @@ fn first(names: &[&str]) -> Result<Option<String>> {
     names.iter().find_map(|name| text(name).transpose()).transpose()
 }
 
-fn words(list: &str) -> Vec<String> {
-    list.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+/// The backends of a list. What is none of them would silently not be required.
+fn required(list: &str) -> Result<Vec<String>> {
+    const BACKENDS: [&str; 2] = ["docker", "jail"];
+    let words: Vec<String> = list.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    let Some(unknown) = words.iter().find(|word| !BACKENDS.contains(&word.as_str())) else { return Ok(words) };
+    let hint = nearest(unknown, BACKENDS).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    let detail = format!("REDROOM_REQUIRE={list}: {unknown:?} is no backend; name docker, jail or both{hint}");
+    Err(Error::redroom("invalid_environment", detail))
 }
 
 impl std::fmt::Debug for Environment {
@@ -249,8 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_requirements_is_read_with_commas_or_spaces() {
-        let environment = Environment { require: words("docker, jail"), ..Environment::default() };
+    fn a_list_of_requirements_is_read_with_commas_or_spaces_and_names_backends() {
+        let environment = Environment { require: required("docker, jail").unwrap(), ..Environment::default() };
         assert!(environment.requires("docker") && environment.requires("jail") && !environment.requires("dock"));
+        assert_eq!(required("").unwrap(), Vec::<String>::new());
+        let error = required("jail,dokcer").unwrap_err();
+        assert_eq!(error.code(), "invalid_environment");
+        assert!(error.detail().contains("\"dokcer\"") && error.detail().contains("did you mean docker?"), "{error}");
     }
 }

@@ -1,400 +1,345 @@
-//! `redroom.toml`: the first one of several places that is there; unknown keys are refused with the nearest known one.
+//! `redroom.toml`: the first one of several places that is there, and the profile of it that was chosen.
+//!
+//! Every value is checked where it stands, of profiles that nobody chose as well; what the environment has to fill in, only
+//! where it is used.
 
-use std::collections::BTreeMap;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::Environment;
+use super::keys::BROKEN;
 use crate::agent::{Agent, ClaudeCode, Shell};
 use crate::error::{Error, Result};
-use crate::guard::{IntoToolCallCheck, ToolCallCheck};
+use crate::guard::{ToolCallCheck, UrlCheck};
 use crate::limits::Limits;
-use crate::model::ModelProxy;
+use crate::model::{ModelProxy, ProviderTools, authorities};
 use crate::nearest::nearest;
+use crate::visible::visible_line;
+use reader::{Placed, Source, Table};
 
 /// The most that a settings file may weigh, in bytes.
 const SIZE_LIMIT: u64 = 1024 * 1024;
 
-/// What a settings file says.
+/// What a settings file says, with the chosen profile laid over.
 #[derive(Clone, Default)]
 pub(crate) struct ConfigFile {
-    pub(super) path: PathBuf,
-    pub(super) agent: Option<AgentTable>,
-    pub(super) model_proxy: Option<ProxyTable>,
-    pub(super) tool_call_check: Option<CheckTable>,
+    pub(super) agent: Option<Arc<dyn Agent>>,
+    model_proxy: Option<Proxy>,
+    tool_call_check: Option<Check>,
     pub(super) provider_tools: Option<Vec<String>>,
-    pub(crate) parallel: Option<u32>,
-    pub(crate) limits: Limits,
-    pub(crate) fake_domain: Option<String>,
-    pub(crate) catch_all: Option<bool>,
-    pub(crate) backend: Option<String>,
-    pub(crate) junit: Option<PathBuf>,
+    pub(super) parallel: Option<u32>,
+    pub(super) limits: Limits,
+    pub(super) fake_domain: Option<String>,
+    pub(super) catch_all: Option<bool>,
+    pub(super) backend: Option<String>,
+    pub(super) junit: Option<PathBuf>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Root {
-    agent: Option<AgentTable>,
-    model_proxy: Option<ProxyTable>,
-    tool_call_check: Option<CheckTable>,
-    allow_provider_tools: Option<Vec<String>>,
-    parallel: Option<u32>,
-    limits: Option<LimitsTable>,
-    fake_domain: Option<String>,
-    catch_all: Option<bool>,
-    backend: Option<String>,
-    report: Option<ReportTable>,
+/// A service that model requests go to, as far as the file says it.
+#[derive(Clone)]
+struct Proxy {
+    proxy: ModelProxy,
+    headers: Vec<(String, Placed<String>)>,
+    ca: Option<Placed<PathBuf>>,
 }
 
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-struct ReportTable {
-    junit: Option<PathBuf>,
+/// A guard, as far as the file says it.
+#[derive(Clone)]
+struct Check {
+    check: UrlCheck,
+    headers: Vec<(String, Placed<String>)>,
 }
 
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(super) struct AgentTable {
-    name: String,
-    version: Option<String>,
-    model: Option<String>,
-    max_turns: Option<u32>,
-    max_budget_usd: Option<f64>,
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(super) struct ProxyTable {
-    base_url: String,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    ca: Option<PathBuf>,
-    silence: Option<u64>,
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(super) struct CheckTable {
-    url: String,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table")]
-struct LimitsTable {
-    cpus: Option<f64>,
-    memory: Option<String>,
-    pids: Option<u32>,
-    file_size: Option<String>,
-    open_files: Option<u64>,
-    turn_timeout: Option<u64>,
+/// A profile that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Profile {
+    pub(crate) name: String,
+    /// What asked for it.
+    pub(crate) chosen_by: &'static str,
 }
 
 impl ConfigFile {
     /// Looks for the file at `REDROOM_CONFIG`, in the crate's folder as cargo names it at run
     /// time, in the current folder, and in the crate's folder when it was compiled.
     /// One that is not there or cannot be read means the next; a broken one is an error.
-    pub(crate) fn find(environment: &Environment, compiled_in: Option<&Path>) -> Result<Self> {
+    pub(crate) fn find(
+        environment: &Environment,
+        compiled_in: Option<&Path>,
+        profile: Option<&Profile>,
+    ) -> Result<Self> {
         let named = environment.config.clone();
         let standing = [environment.manifest_dir.clone(), Some(PathBuf::from(".")), compiled_in.map(Path::to_owned)];
         let places = named.into_iter().chain(standing.into_iter().flatten().map(|folder| folder.join("redroom.toml")));
+        let mut tried = Vec::new();
         for path in places {
-            let readable = std::fs::metadata(&path).is_ok_and(|facts| facts.is_file() && facts.len() <= SIZE_LIMIT);
-            let text = readable.then(|| std::fs::read_to_string(&path));
-            match text {
-                Some(Ok(text)) => return Self::parse(&path, &text),
-                Some(Err(error)) => tracing::warn!(path = %path.display(), %error, "a settings file cannot be read"),
-                None => {}
+            match read(&path) {
+                Ok(bytes) => return Self::parse(&path, &text(&path, bytes)?, profile),
+                Err(error) if error.kind() == io::ErrorKind::NotFound && environment.config.as_ref() != Some(&path) => {
+                }
+                Err(error) => tracing::warn!(path = %path.display(), %error, "a settings file cannot be read"),
             }
+            tried.push(visible_line(&path.to_string_lossy()).into_owned());
         }
-        Ok(ConfigFile::default())
+        match profile {
+            None => Ok(ConfigFile::default()),
+            Some(profile) => Err(profile.unknown(&format!("there is no settings file at {}", tried.join(", ")))),
+        }
     }
 
-    fn parse(path: &Path, text: &str) -> Result<Self> {
-        let root: Root = toml::from_str(text).map_err(|error| broken(path, text, &error))?;
-        let limits = root.limits.map(LimitsTable::into_limits).unwrap_or_default();
-        Ok(ConfigFile {
-            path: path.to_owned(),
-            agent: root.agent,
-            model_proxy: root.model_proxy,
-            tool_call_check: root.tool_call_check,
-            provider_tools: root.allow_provider_tools,
-            parallel: root.parallel,
-            limits,
-            fake_domain: root.fake_domain,
-            catch_all: root.catch_all,
-            backend: root.backend,
-            // Beside the file, wherever the tests are started.
-            junit: root.report.and_then(|report| report.junit).map(|junit| beside(path, &junit)),
-        })
-    }
-
-    pub(crate) fn agent(&self) -> Result<Option<Arc<dyn Agent>>> {
-        let Some(table) = &self.agent else { return Ok(None) };
-        match table.name.as_str() {
-            "claude-code" => {
-                let mut agent = ClaudeCode::new(table.version.as_deref().unwrap_or(super::CLAUDE_CODE_VERSION));
-                if let Some(model) = &table.model {
-                    agent = agent.model(model);
-                }
-                if let Some(turns) = table.max_turns {
-                    agent = agent.max_turns(turns);
-                }
-                if let Some(budget) = table.max_budget_usd {
-                    agent = agent.max_budget_usd(budget);
-                }
-                Ok(Some(Arc::new(agent)))
+    pub(super) fn parse(path: &Path, text: &str, chosen: Option<&Profile>) -> Result<Self> {
+        let mut root = Source { path, text }.read()?;
+        let profiles = root.profiles()?;
+        let own = Self::layer(root, path)?;
+        let (mut names, mut laid_over) = (Vec::new(), None);
+        for (name, table) in profiles {
+            let layer = Self::layer(table, path)?;
+            if chosen.is_some_and(|chosen| chosen.name == name) {
+                laid_over = Some(layer);
             }
-            "shell" => Ok(Some(Arc::new(Shell::new()))),
-            other => Err(self.wrong(&format!("agent.name = {other:?}: write \"claude-code\" or \"shell\""))),
+            names.push(name);
+        }
+        match (chosen, laid_over) {
+            (_, Some(layer)) => Ok(layer.over(own)),
+            (None, None) => Ok(own),
+            (Some(chosen), None) => Err(chosen.not_in(path, &names)),
         }
     }
 
-    pub(crate) fn model_proxy(&self) -> Result<Option<ModelProxy>> {
-        let Some(table) = &self.model_proxy else { return Ok(None) };
-        let mut proxy = ModelProxy::new(&table.base_url);
-        for (name, value) in &table.headers {
-            proxy = proxy.header(name, self.expand(name, value)?);
+    /// What one table says that may hold all the keys: the file's own, or a profile's.
+    fn layer(mut table: Table<'_>, path: &Path) -> Result<Self> {
+        let fake_domain = table.text("fake_domain")?;
+        let domain = |text: Placed<String>| super::domain(&text.value).map_err(|error| text.place.explain(error));
+        let layer = ConfigFile {
+            parallel: table.whole("parallel")?.and_then(|parallel| u32::try_from(parallel).ok()),
+            backend: table.text("backend")?.map(|backend| backend.value),
+            fake_domain: fake_domain.map(domain).transpose()?,
+            catch_all: table.truth("catch_all")?,
+            provider_tools: table.texts("allow_provider_tools")?.map(provider_tools).transpose()?,
+            agent: table.table("agent")?.map(agent).transpose()?,
+            limits: table.table("limits")?.map(limits).transpose()?.unwrap_or_default(),
+            model_proxy: table.table("model_proxy")?.map(|table| Proxy::read(table, path)).transpose()?,
+            tool_call_check: table.table("tool_call_check")?.map(Check::read).transpose()?,
+            junit: table.table("report")?.map(|table| junit(table, path)).transpose()?.flatten(),
+        };
+        table.end();
+        Ok(layer)
+    }
+
+    /// This, and where it says nothing, what `weaker` says. What names an agent or a service is taken or left as a whole: a
+    /// header that was meant for one service has no business at another.
+    fn over(self, weaker: ConfigFile) -> ConfigFile {
+        ConfigFile {
+            agent: self.agent.or(weaker.agent),
+            model_proxy: self.model_proxy.or(weaker.model_proxy),
+            tool_call_check: self.tool_call_check.or(weaker.tool_call_check),
+            provider_tools: self.provider_tools.or(weaker.provider_tools),
+            parallel: self.parallel.or(weaker.parallel),
+            limits: self.limits.over(&weaker.limits),
+            fake_domain: self.fake_domain.or(weaker.fake_domain),
+            catch_all: self.catch_all.or(weaker.catch_all),
+            backend: self.backend.or(weaker.backend),
+            junit: self.junit.or(weaker.junit),
         }
-        if let Some(ca) = &table.ca {
-            // As a path in a file is meant: from where the file lies.
-            let file = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
-            proxy = proxy.ca(file.with_file_name("").join(ca));
+    }
+
+    /// The service that model requests go to, with what the environment has to say.
+    pub(super) fn model_proxy(&self) -> Result<Option<ModelProxy>> {
+        let Some(Proxy { proxy, headers, ca }) = &self.model_proxy else { return Ok(None) };
+        let mut proxy = proxy.clone();
+        for (name, value) in headers {
+            proxy = proxy.header(name, expanded(value)?);
+            proxy.check().map_err(|error| value.place.explain(error))?;
         }
-        if let Some(seconds) = table.silence {
-            proxy = proxy.silence(Duration::from_secs(seconds));
+        if let Some(ca) = ca {
+            authorities(&ca.value).map_err(|error| ca.place.explain(error))?;
+            proxy = proxy.ca(&ca.value);
         }
         Ok(Some(proxy))
     }
 
-    pub(crate) fn tool_call_check(&self) -> Result<Option<ToolCallCheck>> {
-        let Some(table) = &self.tool_call_check else { return Ok(None) };
-        let mut check = ToolCallCheck::url(&table.url);
-        for (name, value) in &table.headers {
-            check = check.header(name, self.expand(name, value)?);
+    /// The guard, with what the environment has to say.
+    pub(super) fn tool_call_check(&self) -> Result<Option<ToolCallCheck>> {
+        let Some(Check { check, headers }) = &self.tool_call_check else { return Ok(None) };
+        let mut check = check.clone();
+        for (name, value) in headers {
+            check = check.header(name, expanded(value)?);
+            check.check().map_err(|error| value.place.explain(error))?;
         }
-        Ok(Some(check.into_tool_call_check()))
-    }
-
-    /// `$NAME` as a whole value is the environment's variable: a key has no place in a file that is committed.
-    fn expand(&self, header: &str, value: &str) -> Result<String> {
-        let Some(name) = value.strip_prefix('$') else { return Ok(value.to_owned()) };
-        std::env::var(name).map_err(|_| {
-            self.wrong(&format!(
-                "the header {header} takes its value from ${name}, which is not set in the environment"
-            ))
-        })
-    }
-
-    fn wrong(&self, why: &str) -> Error {
-        Error::redroom("invalid_config", format!("{}: {why}", self.path.display()))
+        Ok(Some(check.into()))
     }
 }
 
-impl LimitsTable {
-    fn into_limits(self) -> Limits {
-        let mut limits = Limits::new();
-        if let Some(cpus) = self.cpus {
-            limits = limits.cpus(cpus);
-        }
-        if let Some(memory) = self.memory {
-            limits = limits.memory(memory);
-        }
-        if let Some(pids) = self.pids {
-            limits = limits.pids(pids);
-        }
-        if let Some(size) = self.file_size {
-            limits = limits.file_size(size);
-        }
-        if let Some(files) = self.open_files {
-            limits = limits.open_files(files);
-        }
-        if let Some(seconds) = self.turn_timeout {
-            limits = limits.turn_timeout(Duration::from_secs(seconds));
-        }
-        limits
-    }
-}
-
-fn beside(file: &Path, path: &Path) -> PathBuf {
-    file.parent().unwrap_or(Path::new(".")).join(path)
-}
-
-/// A broken file: where, what, and the nearest known key where one is unknown.
-fn broken(path: &Path, text: &str, error: &toml::de::Error) -> Error {
-    // The parser's own message quotes the line: a key that somebody wrote into it would be in a log. Place and reason do.
-    let message = error.message();
-    let before = error.span().and_then(|span| text.get(..span.start));
-    let line = before.map_or_else(String::new, |before| format!(":{}", before.matches('\n').count() + 1));
-    let place = format!("{}{line}", path.display());
-    let key = error.span().and_then(|span| key_at(text, span.start));
-    let mut detail = format!("{place}: {}", plain(message, key));
-    if let Some((unknown, known)) = unknown_field(message)
-        && let Some(nearest) = nearest(&unknown, known.iter().map(String::as_str))
-    {
-        detail = format!("{place}: unknown key `{unknown}`; did you mean `{nearest}`?");
-    }
-    Error::redroom("invalid_config", detail)
-}
-
-/// The key of the line that `at` lies in.
-fn key_at(text: &str, at: usize) -> Option<&str> {
-    let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
-    let key = text[start..].lines().next()?.split_once('=')?.0.trim();
-    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    (!key.is_empty() && key.len() <= 64 && key.chars().all(bare)).then_some(key)
-}
-
-/// The parser's message for people who know TOML and not Rust; without the value, which may be a key.
-fn plain(message: &str, key: Option<&str>) -> String {
-    if let Some(missing) = message.strip_prefix("missing field ") {
-        return format!("{missing} is missing");
-    }
-    let wrong = message.strip_prefix("invalid ").and_then(|wrong| wrong.rsplit_once(", expected "));
-    let Some((found, expected)) = wrong else { return message.to_owned() };
-    let kind = found.split(['`', '"']).next().unwrap_or(found).split_once(": ").map_or(found, |(_, kind)| kind.trim());
-    let found = match kind {
-        "string" => "text",
-        "integer" => "a whole number",
-        "floating point" => "a number with a fraction",
-        "boolean" => "true or false",
-        "sequence" => "a list",
-        "map" => "a table",
-        _ => "something else",
-    };
-    let expected = match expected {
-        "u32" => "a whole number from 0 to 4294967295",
-        "u64" => "a whole number, not below 0",
-        "f64" => "a number",
-        "a string" => "text in quotes",
-        "a boolean" => "true or false",
-        "a map" => "a table",
-        other => other,
-    };
-    let key = key.map_or_else(|| "this".to_owned(), |key| format!("`{key}`"));
-    let but = if expected.starts_with(found) { "it is out of range".to_owned() } else { format!("it is {found}") };
-    format!("{key} must be {expected}, and {but}")
-}
-
-/// The names in serde's message on an unknown field.
-fn unknown_field(message: &str) -> Option<(String, Vec<String>)> {
-    let mut names = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2).map(str::to_owned);
-    let unknown = names.next()?;
-    Some((unknown, names.collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<ConfigFile> {
-        ConfigFile::parse(Path::new("redroom.toml"), text)
-    }
-
-    #[test]
-    fn every_key_is_read() {
-        let file = parse(
-            "parallel = 2\nbackend = \"docker\"\nfake_domain = \"corp.test\"\ncatch_all = true\n\
-             [agent]\nname = \"claude-code\"\nversion = \"2.1.316\"\nmodel = \"haiku\"\n\
-             [limits]\nmemory = \"1g\"\nturn_timeout = 60\n\
-             [model_proxy]\nbase_url = \"https://gw.example\"\n[tool_call_check]\nurl = \"http://localhost:1\"\n\
-             [report]\njunit = \"target/junit.xml\"\n",
-        )
-        .unwrap();
-        assert_eq!(file.parallel, Some(2));
-        assert_eq!(file.junit, Some(PathBuf::from("target/junit.xml")));
-        assert_eq!(file.limits, Limits::new().memory("1g").turn_timeout(Duration::from_secs(60)));
-        let agent = file.agent().unwrap().unwrap();
-        assert_eq!((agent.name(), agent.version(), agent.model()), ("claude-code", "2.1.316", Some("haiku")));
-        assert!(file.model_proxy().unwrap().is_some() && file.tool_call_check().unwrap().is_some());
-    }
-
-    #[test]
-    fn the_file_that_the_documentation_shows_is_read_and_holds_every_key() {
-        let doc = include_str!("../suite.rs").split_once("/// ```toml").unwrap().1.split_once("/// ```").unwrap().0;
-        let text = doc.replace("///", "");
-        let file = parse(&text).unwrap();
-        assert_eq!((file.parallel, file.limits == Limits::new()), (Some(4), false));
-        for known in ["catch_all", "max_budget_usd", "file_size", "open_files", "turn_timeout", "base_url", "url"] {
-            assert!(text.contains(&format!("\n {known} = ")), "{known}");
-        }
-    }
-
-    #[test]
-    fn the_files_that_the_page_about_gateways_shows_are_read() {
-        let page = include_str!("../../../docs/gateways.md");
-        let files: Vec<&str> =
-            page.split("```toml\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
-        assert_eq!(files.len(), 2);
-        for text in files {
-            // What the environment holds is not the page's to say.
-            let mut file = parse(&text.replace("\"$", "\"")).unwrap();
-            file.path = std::path::absolute("place/redroom.toml").unwrap();
-            let proxy = file.model_proxy().unwrap().unwrap();
-            assert!(
-                !text.contains("ca = ") || format!("{proxy:?}").contains("place/certificates/team.pem"),
-                "{proxy:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_unknown_key_is_answered_with_the_nearest_known_one() {
-        let error = parse("paralel = 2\n").err().unwrap();
-        assert_eq!(error.code(), "invalid_config");
-        assert!(error.detail().contains("`paralel`") && error.detail().contains("`parallel`"), "{error}");
-        let error = parse("nothing_like_it = 2\n").err().unwrap();
-        assert!(error.detail().contains("`nothing_like_it`"), "{error}");
-        let error = parse("[limits]\nmemroy = \"1g\"\n").err().unwrap();
-        assert!(error.detail().contains("`memory`"), "{error}");
-    }
-
-    #[test]
-    fn a_value_of_the_wrong_kind_is_told_with_its_line() {
-        for (text, told) in [
-            (
-                "catch_all = true\n\nparallel = \"x\"\n",
-                "redroom.toml:3: `parallel` must be a whole number from 0 to 4294967295, and it is text",
-            ),
-            ("agent = \"shell\"\n", "redroom.toml:1: `agent` must be a table, and it is text"),
-            (
-                "parallel = -1\n",
-                "redroom.toml:1: `parallel` must be a whole number from 0 to 4294967295, and it is out of range",
-            ),
-            ("[limits]\ncpus = \"2\"\n", "redroom.toml:2: `cpus` must be a number, and it is text"),
-            ("[limits]\nmemory = 2\n", "redroom.toml:2: `memory` must be text in quotes, and it is a whole number"),
-            ("catch_all = \"yes\"\n", "redroom.toml:1: `catch_all` must be true or false, and it is text"),
-            ("[agent]\nmodel = \"sonnet\"\n", "redroom.toml:1: `name` is missing"),
-            ("[limits]\nmemroy = \"1g\"\n", "redroom.toml:2: unknown key `memroy`"),
-        ] {
-            let error = parse(text).err().unwrap();
-            assert!(error.detail().starts_with(told), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_broken_file_is_an_error_that_does_not_quote_it() {
-        for headers in ["{ x-api-key = sk-4711 }", "{ x-api-key = 4711 }", "'sk-4711, expected 4711'", "['sk-4711']"] {
-            let text = format!("[model_proxy]\nbase_url = 'http://localhost'\nheaders = {headers}\n");
-            let error = parse(&text).err().unwrap();
-            assert_eq!(error.code(), "invalid_config");
-            assert!(!error.to_string().contains("4711"), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_first_file_that_is_there_counts() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("redroom.toml"), "parallel = 9\n").unwrap();
-        let environment = Environment {
-            config: Some(folder.path().join("absent.toml")),
-            manifest_dir: Some(folder.path().to_owned()),
-            ..Environment::default()
+impl Profile {
+    fn not_in(&self, file: &Path, known: &[String]) -> Error {
+        let hint = match nearest(&self.name, known.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None if known.is_empty() => "it has none; write its settings below [profile.NAME]".to_owned(),
+            None => format!("there are {}", known.join(", ")),
         };
-        assert_eq!(ConfigFile::find(&environment, None).unwrap().parallel, Some(9));
+        self.unknown(&format!("{} has no such profile; {hint}", visible_line(&file.to_string_lossy())))
     }
+
+    fn unknown(&self, why: &str) -> Error {
+        let name: String = visible_line(&self.name).chars().take(64).collect();
+        Error::redroom("unknown_profile", format!("{} asks for the profile {name:?}: {why}", self.chosen_by))
+    }
+}
+
+/// A file, if it is one; a pipe or a device is not waited for.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "no file"));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(SIZE_LIMIT + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn text(path: &Path, bytes: Vec<u8>) -> Result<String> {
+    let broken = |why: &str| {
+        let detail = format!("{}{why}", visible_line(&path.to_string_lossy()));
+        Error::redroom(BROKEN, detail)
+    };
+    if bytes.len() as u64 > SIZE_LIMIT {
+        return Err(broken(&format!(": more than {SIZE_LIMIT} bytes are no settings")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let line =
+            error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        broken(&format!(":{line}: this is no text in UTF-8"))
+    })
+}
+
+fn provider_tools(names: Vec<Placed<String>>) -> Result<Vec<String>> {
+    let check = |name: Placed<String>| match ProviderTools::named([&name.value]) {
+        Ok(_) => Ok(name.value),
+        Err(error) => Err(name.place.explain(error)),
+    };
+    names.into_iter().map(check).collect()
+}
+
+fn agent(mut table: Table<'_>) -> Result<Arc<dyn Agent>> {
+    let name = table.needed_text("name")?;
+    let (version, model) = (table.text("version")?, table.text("model")?);
+    let (max_turns, max_budget_usd) = (table.whole("max_turns")?, table.number("max_budget_usd")?);
+    table.end();
+    if name.value == "shell" {
+        return match (version, model, max_turns, max_budget_usd) {
+            (None, None, None, None) => Ok(Arc::new(Shell::new())),
+            _ => Err(name
+                .place
+                .wrong(BROKEN, "is \"shell\", to which the table's other keys mean nothing; take them out")),
+        };
+    }
+    let mut agent = ClaudeCode::new(super::CLAUDE_CODE_VERSION);
+    if let Some(Placed { value, place }) = version {
+        agent = ClaudeCode::new(value);
+        agent.check().map_err(|error| place.explain(error))?;
+    }
+    if let Some(Placed { value, place }) = model {
+        agent = agent.model(value);
+        agent.check().map_err(|error| place.explain(error))?;
+    }
+    if let Some(turns) = max_turns {
+        agent = agent.max_turns(u32::try_from(turns).unwrap_or(u32::MAX));
+    }
+    if let Some(budget) = max_budget_usd {
+        agent = agent.max_budget_usd(budget);
+    }
+    Ok(Arc::new(agent))
+}
+
+fn limits(mut table: Table<'_>) -> Result<Limits> {
+    let mut limits = Limits::new();
+    if let Some(cpus) = table.number("cpus")? {
+        limits = limits.cpus(cpus);
+    }
+    if let Some(Placed { value, place }) = table.text("memory")? {
+        limits = limits.memory(value);
+        limits.check().map_err(|error| place.explain(error))?;
+    }
+    if let Some(pids) = table.whole("pids")? {
+        limits = limits.pids(u32::try_from(pids).unwrap_or(u32::MAX));
+    }
+    if let Some(Placed { value, place }) = table.text("file_size")? {
+        limits = limits.file_size(value);
+        limits.check().map_err(|error| place.explain(error))?;
+    }
+    if let Some(files) = table.whole("open_files")? {
+        limits = limits.open_files(files);
+    }
+    if let Some(seconds) = table.whole("turn_timeout")? {
+        limits = limits.turn_timeout(Duration::from_secs(seconds));
+    }
+    table.end();
+    Ok(limits)
+}
+
+fn junit(mut table: Table<'_>, file: &Path) -> Result<Option<PathBuf>> {
+    let junit = table.text("junit")?.map(|junit| beside(file, junit)).transpose()?;
+    table.end();
+    Ok(junit.map(|junit| junit.value))
+}
+
+impl Proxy {
+    fn read(mut table: Table<'_>, file: &Path) -> Result<Self> {
+        let Placed { value: base_url, place } = table.needed_text("base_url")?;
+        let headers = table.headers("headers")?;
+        let ca = table.text("ca")?.map(|ca| beside(file, ca)).transpose()?;
+        let silence = table.whole("silence")?;
+        table.end();
+        let mut proxy = ModelProxy::new(base_url);
+        proxy.check().map_err(|error| place.explain(error))?;
+        for (name, value) in &headers {
+            proxy.clone().header(name, known(value)).check().map_err(|error| value.place.explain(error))?;
+        }
+        if let Some(seconds) = silence {
+            proxy = proxy.silence(Duration::from_secs(seconds));
+        }
+        Ok(Proxy { proxy, headers, ca })
+    }
+}
+
+impl Check {
+    fn read(mut table: Table<'_>) -> Result<Self> {
+        let Placed { value: url, place } = table.needed_text("url")?;
+        let headers = table.headers("headers")?;
+        table.end();
+        let check = ToolCallCheck::url(url);
+        check.check().map_err(|error| place.explain(error))?;
+        for (name, value) in &headers {
+            check.clone().header(name, known(value)).check().map_err(|error| value.place.explain(error))?;
+        }
+        Ok(Check { check, headers })
+    }
+}
+
+/// What is known of a value before the environment is asked.
+fn known(value: &Placed<String>) -> &str {
+    if value.value.starts_with('$') { "" } else { &value.value }
+}
+
+/// `$NAME` as a whole value is the environment's variable: a key has no place in a file that is committed.
+fn expanded(value: &Placed<String>) -> Result<String> {
+    let Some(name) = value.value.strip_prefix('$') else { return Ok(value.value.clone()) };
+    std::env::var(name).map_err(|_| {
+        let name: String = visible_line(name).chars().take(64).collect();
+        value.place.wrong(BROKEN, &format!("is ${name}, which is not set in the environment; set it, or name another"))
+    })
+}
+
+/// As a path in a file is meant: from where the file lies, wherever the tests are started.
+fn beside(file: &Path, path: Placed<String>) -> Result<Placed<PathBuf>> {
+    if path.value.is_empty() {
+        return Err(path.place.wrong(BROKEN, "is empty; name a file"));
+    }
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let value = file.parent().unwrap_or(Path::new(".")).join(path.value);
+    Ok(Placed { value, place: path.place })
 }

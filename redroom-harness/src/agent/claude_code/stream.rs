@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::settings;
-use crate::agent::{HOOK_NOT_LOADED, ParsedTurn, TURN_FAILED, TurnLimit, TurnReader};
+use crate::agent::{HOOK_NOT_LOADED, MODEL_ERROR, ParsedTurn, TURN_FAILED, TurnLimit, TurnReader};
 use crate::error::{By, Call, Error};
 use crate::excerpt::Excerpt;
 
@@ -230,7 +230,7 @@ impl Ending {
             Some("api_error" | "model_error") => {
                 let status = self.model_status.as_ref().map(|status| format!(" (status {status})")).unwrap_or_default();
                 by = By::ModelProxy;
-                ("model_error", format!("the model gave no usable answer{status}: {says}"))
+                (MODEL_ERROR, format!("the model gave no usable answer{status}: {says}"))
             }
             Some("hook_stopped" | "stop_hook_prevented") => {
                 ("hook_stopped", "the tool hook's answer ended the turn (`continue: false`)".to_owned())

@@ -24,8 +24,11 @@ pub(crate) fn client(address: &Address, timeout: Duration) -> Result<Docker, Str
     let seconds = timeout.as_secs();
     let client = match address {
         Address::Unix(path) => {
-            if !Path::new(path).exists() {
-                return Err("there is no such socket".to_owned());
+            match Path::new(path).try_exists() {
+                Ok(true) => {}
+                Ok(false) => return Err("there is no such socket".to_owned()),
+                // Who may not look into its folder does not know whether it is there.
+                Err(error) => return Err(format!("it cannot be looked at: {error}")),
             }
             Docker::connect_with_unix(&path.display().to_string(), seconds, API_DEFAULT_VERSION)
         }
@@ -162,6 +165,15 @@ mod tests {
         ] {
             assert!(refused.is_err(), "{what}");
         }
+    }
+
+    #[test]
+    fn a_socket_that_cannot_be_looked_at_is_not_told_as_one_that_is_not_there() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let tried = |path: std::path::PathBuf| client(&Address::Unix(path), Duration::from_secs(1)).err().unwrap();
+        let told = tried(file.path().join("docker.sock"));
+        assert!(told.starts_with("it cannot be looked at: ") && told.contains("directory"), "{told}");
+        assert_eq!(tried(file.path().with_extension("absent")), "there is no such socket");
     }
 
     #[tokio::test]

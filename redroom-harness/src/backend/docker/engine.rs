@@ -283,6 +283,18 @@ fn nowhere(error: &AddressError) -> Error {
     Error::backend("docker_unavailable", format!("it is not known where the Docker engine is: {error}"))
 }
 
+/// What is said of a socket that this user may not use.
+const FORBIDDEN: &str = "your user may not use this socket";
+
+/// Why no engine answers, in few words, for whoever takes its place.
+pub(super) fn in_short(unavailable: &Error) -> &'static str {
+    if unavailable.detail().contains(FORBIDDEN) {
+        "an engine may be there, but this user may not use its socket: permission denied"
+    } else {
+        "no engine answers"
+    }
+}
+
 fn unavailable(found: &Found, why: &str) -> Error {
     let others: Vec<String> = if found.source == Source::Default { other_sockets().collect() } else { Vec::new() };
     Error::backend("docker_unavailable", advice(found, why, &others))
@@ -298,9 +310,13 @@ fn advice(found: &Found, why: &str, others: &[String]) -> String {
     let forbidden = why.to_lowercase().contains("permission denied");
     let todo = match (others, address) {
         (_, Address::Unix(_)) if forbidden => {
-            "your user may not use this socket: add it to the socket's group (usually `docker`) and log in again, or choose the \
-             jail backend"
-                .to_owned()
+            let own = match others.first() {
+                Some(socket) => format!("set DOCKER_HOST=unix://{socket} to use the engine there"),
+                None => "run a rootless engine of your own".to_owned(),
+            };
+            format!(
+                "{FORBIDDEN}: add it to the socket's group (usually `docker`) and log in again, {own}, or choose the jail backend"
+            )
         }
         ([socket, ..], _) => format!("there is a socket at {socket}: set DOCKER_HOST=unix://{socket} to use it"),
         ([], Address::Unix(_)) => {
@@ -396,7 +412,13 @@ mod tests {
         let text = advice(&usual, "socket not found", &["/home/u/.colima/default/docker.sock".to_owned()]);
         assert!(text.contains("DOCKER_HOST=unix:///home/u/.colima/default/docker.sock"), "{text}");
         let text = advice(&usual, "error trying to connect: Permission denied (os error 13)", &[]);
-        assert!(text.contains("group"), "{text}");
+        assert!(text.contains("group") && text.contains("rootless") && text.contains("ermission denied"), "{text}");
+        let error = Error::backend("docker_unavailable", text);
+        assert!(in_short(&error).contains("permission denied"), "{}", in_short(&error));
+        let own = advice(&usual, "Permission denied", &["/run/user/7/docker.sock".to_owned()]);
+        assert!(own.contains("DOCKER_HOST=unix:///run/user/7/docker.sock"), "{own}");
+        let error = Error::backend("docker_unavailable", advice(&usual, "socket not found", &[]));
+        assert_eq!(in_short(&error), "no engine answers");
         let address = Address::Tcp { host: "host".to_owned(), port: 2375, certificates: None };
         let text = advice(&Found { address, source: Source::Host }, "refused", &[]);
         assert!(text.contains("DOCKER_HOST=tcp://host:2375") && text.contains("DOCKER_TLS_VERIFY"), "{text}");
