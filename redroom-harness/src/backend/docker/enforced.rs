@@ -1,49 +1,56 @@
 //! Which of a container's limits the engine enforces. One without control groups, as a rootless engine can be, takes every limit and
-//! discards it without a word; what stands in for it is put here, and said.
+//! discards it without a word: where an agent could take the whole machine's memory or processes then, it is refused.
 
 use bollard::models::SystemInfo;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::SandboxLimits;
+use crate::error::{Error, Result};
 
-/// What the engine's control groups hold.
+/// What of the limits that can be done without is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Enforced {
-    memory: bool,
     swap: bool,
-    pids: bool,
     cpus: bool,
 }
 
 impl Enforced {
     /// As the engine says it. What it says nothing of is not enforced.
-    pub(crate) fn of(info: &SystemInfo) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// `docker_unavailable` for an engine that holds no sandbox to its memory or its processes.
+    pub(crate) fn of(info: &SystemInfo) -> Result<Self> {
         let says = |field: Option<bool>| field == Some(true);
-        Enforced {
-            memory: says(info.memory_limit),
-            swap: says(info.swap_limit),
-            pids: says(info.pids_limit),
-            cpus: says(info.cpu_cfs_quota),
+        let needed = [(info.memory_limit, "memory"), (info.pids_limit, "processes")];
+        let lacking: Vec<_> = needed.iter().filter(|(held, _)| !says(*held)).map(|(_, what)| *what).collect();
+        if lacking.is_empty() {
+            return Ok(Enforced { swap: says(info.swap_limit), cpus: says(info.cpu_cfs_quota) });
         }
+        let rootless = info.security_options.iter().flatten().any(|option| option.contains("name=rootless"));
+        let todo = match rootless {
+            true => {
+                "a rootless engine needs control groups of version 2 that are handed to its user (`docker info` shows `Cgroup \
+                 Driver: systemd`): have the system boot with them, use an engine of root's, or choose the jail backend"
+            }
+            false => "have its kernel count them (`docker info` warns of it), or choose the jail backend",
+        };
+        Err(Error::backend(
+            "docker_unavailable",
+            format!(
+                "the engine discards limits of {}: an agent could take all that the machine has; {todo}",
+                lacking.join(" and ")
+            ),
+        ))
     }
 
-    /// Limits of each process, where there is none over all of them.
-    pub(crate) fn instead(self, limits: &SandboxLimits) -> Vec<(&'static str, u64)> {
-        let memory = (!self.memory).then_some(("data", limits.memory));
-        let pids = (!self.pids).then_some(("nproc", limits.pids.into()));
-        memory.into_iter().chain(pids).collect()
-    }
-
-    /// What is not enforced as a whole, what is done instead, and why: a line each.
+    /// What is not enforced, and what is done instead: a line each.
     pub(crate) fn best_effort(self) -> Vec<String> {
-        let lacking = [
-            (self.memory, "memory: each process is limited"),
-            (self.swap || !self.memory, "swap: memory without swap is held"),
-            (self.pids, "pids: the agent's user is limited, over all runs on this engine together"),
+        let limits = [
+            (self.swap, "swap: memory without swap is held"),
             (self.cpus, "cpus: it may use all processors that there are"),
         ];
-        let lacking = lacking.into_iter().filter(|(enforced, _)| !enforced);
-        lacking.map(|(_, what)| format!("{what} (this engine has no control group for it)")).collect()
+        let lacking = limits.into_iter().filter(|(held, _)| !held);
+        lacking.map(|(_, what)| format!("{what} (the engine discards this limit)")).collect()
     }
 }
 
@@ -51,38 +58,43 @@ impl Enforced {
 mod tests {
     use super::*;
 
-    fn engine(memory: bool, swap: bool, pids: bool, cpus: bool) -> Enforced {
-        Enforced::of(&SystemInfo {
+    fn engine(memory: bool, swap: bool, pids: bool, cpus: bool) -> SystemInfo {
+        SystemInfo {
             memory_limit: Some(memory),
             swap_limit: Some(swap),
             pids_limit: Some(pids),
             cpu_cfs_quota: Some(cpus),
             ..Default::default()
-        })
-    }
-
-    const LIMITS: SandboxLimits =
-        SandboxLimits { cpus: 2.0, memory: 1 << 30, pids: 100, file_size: 1 << 30, open_files: 1024 };
-
-    #[test]
-    fn an_engine_with_control_groups_needs_nothing_in_their_place() {
-        let enforced = engine(true, true, true, true);
-        assert_eq!((enforced.instead(&LIMITS), enforced.best_effort()), (vec![], vec![]));
-    }
-
-    #[test]
-    fn without_control_groups_processes_are_limited_and_it_is_said() {
-        for enforced in [engine(false, false, false, false), Enforced::of(&SystemInfo::default())] {
-            assert_eq!(enforced.instead(&LIMITS), [("data", 1 << 30), ("nproc", 100)]);
-            let said = enforced.best_effort();
-            let limits: Vec<_> = said.iter().map(|line| line.split(':').next().unwrap()).collect();
-            assert_eq!(limits, ["memory", "pids", "cpus"]);
         }
     }
 
     #[test]
-    fn swap_that_is_not_counted_is_said_where_memory_is_held() {
-        assert_eq!(engine(true, false, true, true).best_effort().len(), 1);
-        assert!(engine(true, false, true, true).best_effort()[0].starts_with("swap: "));
+    fn an_engine_that_holds_everything_has_nothing_to_say() {
+        assert_eq!(Enforced::of(&engine(true, true, true, true)).unwrap().best_effort(), [""; 0]);
+    }
+
+    #[test]
+    fn one_that_would_let_an_agent_take_the_machine_is_refused_with_what_to_do() {
+        let rootless = SystemInfo {
+            security_options: Some(vec!["name=seccomp,profile=builtin".to_owned(), "name=rootless".to_owned()]),
+            ..engine(false, false, false, false)
+        };
+        for (info, words) in [
+            (rootless, &["limits of memory and processes", "version 2", "jail backend"][..]),
+            (engine(false, true, true, true), &["limits of memory:", "docker info"]),
+            (engine(true, true, false, true), &["limits of processes:"]),
+            (SystemInfo::default(), &["limits of memory and processes"]),
+        ] {
+            let error = Enforced::of(&info).unwrap_err();
+            assert_eq!(error.code(), "docker_unavailable");
+            assert!(words.iter().all(|word| error.detail().contains(word)), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_run_can_do_without_is_said() {
+        let said = Enforced::of(&engine(true, false, true, false)).unwrap().best_effort();
+        let limits: Vec<_> = said.iter().map(|line| line.split(':').next().unwrap()).collect();
+        assert_eq!(limits, ["swap", "cpus"]);
     }
 }

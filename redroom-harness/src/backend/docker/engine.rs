@@ -77,7 +77,7 @@ pub(crate) struct EngineFacts {
     pub(crate) machine: Machine,
     /// How many processors a container can have.
     pub(crate) processors: u32,
-    /// Which limits it enforces.
+    /// Which of the limits that can be done without it enforces.
     pub(crate) enforced: Enforced,
 }
 
@@ -111,7 +111,7 @@ impl Engine {
         let (version, info) = answer(found, async { tokio::try_join!(docker.version(), docker.info()) }).await?;
         let processors = info.ncpu.and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0).unwrap_or(1);
         let (version, machine) = fit(&version)?;
-        let facts = EngineFacts { version, machine, processors, enforced: Enforced::of(&info) };
+        let facts = EngineFacts { version, machine, processors, enforced: Enforced::of(&info)? };
         if let Ok(text) = serde_json::to_string(&facts) {
             known.put(FACTS, &text);
         }
@@ -452,7 +452,9 @@ mod tests {
             }
         });
         let docker = connection::client(&Address::Unix(socket), Duration::from_secs(600)).unwrap();
-        let enforced = Enforced::of(&bollard::models::SystemInfo::default());
+        let holding =
+            bollard::models::SystemInfo { memory_limit: Some(true), pids_limit: Some(true), ..Default::default() };
+        let enforced = Enforced::of(&holding).unwrap();
         let facts = EngineFacts { version: "28".to_owned(), machine: Machine::X86_64, processors: 1, enforced };
         (folder, Engine::of(docker, facts, patience))
     }

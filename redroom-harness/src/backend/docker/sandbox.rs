@@ -167,8 +167,7 @@ fn container_body(place: Place<'_>, spec: &SandboxSpec, engine: &EngineFacts) ->
 fn host_config(slot: &str, limits: &SandboxLimits, engine: &EngineFacts) -> HostConfig {
     // The engine refuses more processors than there are.
     let cpus = limits.cpus.clamp(0.01, f64::from(engine.processors));
-    let mut ulimits = vec![("fsize", limits.file_size), ("nofile", limits.open_files), ("core", 0)];
-    ulimits.extend(engine.enforced.instead(limits));
+    let ulimits = [("fsize", limits.file_size), ("nofile", limits.open_files), ("core", 0)];
     HostConfig {
         network_mode: Some(format!("container:{slot}")),
         nano_cpus: Some((cpus * 1e9) as i64),
