@@ -59,7 +59,7 @@ fn test_attributes_are_carried_over() {
 }
 
 fn what_is_planted_is_made_anew_for_each_run() {
-    let plant = || (registered("planted").options)().check("redroom.test").unwrap();
+    let plant = || (registered("planted").prepare)().options.check("redroom.test").unwrap();
     let (one, two) = (plant(), plant());
     assert_ne!(one.secrets[0].value, two.secrets[0].value, "a canary is fresh");
     let value = String::from_utf8(one.secrets[0].value.as_bytes().to_vec()).unwrap();

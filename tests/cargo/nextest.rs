@@ -118,6 +118,18 @@ pub(crate) fn each_attack_is_listed_and_run_by_itself() {
     }
 }
 
+pub(crate) fn the_environment_chooses_attacks_by_their_tags() {
+    let package = Package::new();
+    let ran = ended(
+        package
+            .nextest("run", &["--no-fail-fast", "--retries", "0"])
+            .env("REDROOM_TAGS", "web,calm")
+            .env("REDROOM_SKIP_TAGS", "rude"),
+    );
+    ran.expect(0, &["2 tests run: 2 passed", "fixture::cases::pages::polite", "fixture::ends::passes"]);
+    assert_eq!(counts(&package.report()), [2, 0, 0], "{}", package.report());
+}
+
 pub(crate) fn a_process_for_each_attack_does_not_ask_the_engine_each_time() {
     let package = Package::new();
     let counter = Counter::before_engine(package.0.path("counted.sock"));

@@ -29,7 +29,7 @@ pub struct RunResult {
     pub schema_version: u32,
     /// The run's id: a UUID.
     pub id: String,
-    /// The attack's name: `module::function`.
+    /// The attack's name: `module::function`, and `::case` where it is one.
     pub attack: String,
     /// The agent that was attacked.
     pub agent: AgentFacts,

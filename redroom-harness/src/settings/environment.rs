@@ -22,6 +22,7 @@ use crate::outbound::Proxies;
 /// | `REDROOM_CONFIG` | the settings file, in place of `redroom.toml` |
 /// | `REDROOM_REQUIRE` | backends that must be there: `docker`, `jail` |
 /// | `REDROOM_CLAUDE_CODE` | the program of Claude Code, in place of the one that would be fetched |
+/// | `REDROOM_TAGS`, `REDROOM_SKIP_TAGS` | which attacks are run, by their tags; the command line reads them |
 /// | `NEXTEST_RUN_ID`, `NEXTEST_ATTEMPT` | the run, and which attempt at the test it is |
 /// | `GITHUB_STEP_SUMMARY` | the file that a table of the attacks is added to |
 /// | `ANTHROPIC_API_KEY` | the key of the model where no other is set; it stays in the harness |
@@ -148,7 +149,8 @@ fn target_folder() -> Option<PathBuf> {
 }
 
 /// The variables of ours.
-const NAMES: [&str; 8] = ["BACKEND", "PARALLEL", "OUT", "JUNIT", "CONFIG", "REQUIRE", "CLAUDE_CODE", "RUN"];
+const NAMES: [&str; 10] =
+    ["BACKEND", "PARALLEL", "OUT", "JUNIT", "CONFIG", "REQUIRE", "CLAUDE_CODE", "RUN", "TAGS", "SKIP_TAGS"];
 
 /// Refuses a variable of ours that does not exist: what it was meant to set would silently not be set.
 fn check_names(names: impl Iterator<Item = String>) -> Result<()> {
