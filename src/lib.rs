@@ -15,10 +15,10 @@ pub use redroom_harness::{
     ClaudeCode, Container, Conversation, DEFAULT_DOMAIN, Decision, DnsQuestion, Encoding, EntryKind, Error, ExecOutput,
     Facts, File, Files, Found, FoundSecret, Hit, Inside, IntoModel, IntoToolCallCheck, Limits, Message, Model,
     ModelCall, ModelCallKind, ModelEndpoint, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol, Ran,
-    RecordedDecision, RecordedToolCall, Redroom, Refusal, Result, Role, Run, RunOptions, RunResult, SCHEMA_VERSION,
-    Script, Secret, Secrets, Shell, Sighting, Suite, Tool, ToolCall, ToolCallCheck, ToolResult, ToolUse, Transport,
-    Turn, Unsearched, UrlCheck, Why, agent, async_trait, backend, canary, dir, find_secrets, guard, init, json,
-    redact_secrets, sweep, unplanted,
+    RecordedDecision, RecordedToolCall, Redroom, Refusal, Result, Role, Run, RunOptions, RunResult, RunSnapshot,
+    SCHEMA_VERSION, Script, Secret, Secrets, Shell, Sighting, Suite, Tool, ToolCall, ToolCallCheck, ToolResult,
+    ToolUse, Transport, Turn, Unsearched, UrlCheck, Why, agent, async_trait, backend, canary, dir, find_secrets, guard,
+    init, json, redact_secrets, sweep, unplanted,
 };
 
 /// Makes an async function an attack: says what is planted before the agent starts, and registers the function as a test.
@@ -163,7 +163,8 @@ pub mod prelude {
 
     pub use crate::{
         ClaudeCode, Container, Conversation, Decision, Encoding, File, Limits, ModelProxy, Page, Place, Protocol, Run,
-        RunOptions, RunResult, Script, Secret, Shell, Suite, ToolCall, ToolCallCheck, canary, dir, json, unplanted,
+        RunOptions, RunResult, Script, Secret, Shell, Suite, ToolCall, ToolCallCheck, canary, dir, json,
+        unplanted,
     };
 }
 

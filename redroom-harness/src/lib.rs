@@ -32,7 +32,7 @@ pub use async_trait::async_trait;
 pub use error::{By, Call, Error, Result};
 pub use evidence::{
     AgentFacts, Artifacts, CallSource, Change, ChangeKind, Claim, EntryKind, Facts, FoundSecret, ModelCall, Place, Ran,
-    RecordedToolCall, RunResult, SCHEMA_VERSION, Sighting,
+    RecordedToolCall, RunResult, RunSnapshot, SCHEMA_VERSION, Sighting,
 };
 pub use guard::{Decision, IntoToolCallCheck, RecordedDecision, ToolCall, ToolCallCheck, UrlCheck};
 pub use init::init;
