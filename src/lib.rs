@@ -16,7 +16,7 @@ pub use redroom_harness::{
     Facts, File, Files, Found, FoundSecret, Hit, Inside, IntoModel, IntoToolCallCheck, Limits, Message, Model,
     ModelCall, ModelCallKind, ModelEndpoint, ModelProxy, ModelRequest, Octets, Page, Pages, Part, Place, Protocol, Ran,
     RecordedDecision, RecordedToolCall, Redroom, Refusal, Result, Role, Run, RunOptions, RunResult, RunSnapshot,
-    SCHEMA_VERSION, Script, Secret, Secrets, Shell, Sighting, Suite, Tool, ToolCall, ToolCallCheck, ToolResult,
+    SCHEMA_VERSION, Script, Secret, Secrets, Setup, Shell, Sighting, Suite, Tool, ToolCall, ToolCallCheck, ToolResult,
     ToolUse, Transport, Turn, Unsearched, UrlCheck, Why, agent, async_trait, backend, canary, dir, find_secrets, guard,
     init, json, redact_secrets, sweep, unplanted,
 };
@@ -163,7 +163,7 @@ pub mod prelude {
 
     pub use crate::{
         ClaudeCode, Container, Conversation, Decision, Encoding, File, Limits, ModelProxy, Page, Place, Protocol, Run,
-        RunOptions, RunResult, Script, Secret, Shell, Suite, ToolCall, ToolCallCheck, canary, dir, json,
+        RunOptions, RunResult, Script, Secret, Setup, Shell, Suite, ToolCall, ToolCallCheck, canary, dir, json,
         unplanted,
     };
 }

@@ -23,6 +23,7 @@ mod run;
 mod run_folder;
 mod runner;
 mod settings;
+mod setup;
 mod slot;
 mod suite;
 mod visible;
@@ -51,6 +52,7 @@ pub use redroom_sidecar::wire::{
 pub use run::{ExecOutput, Run};
 pub use serde_json::json;
 pub use settings::DEFAULT_DOMAIN;
+pub use setup::Setup;
 pub use suite::Suite;
 
 #[doc(hidden)]

@@ -60,7 +60,7 @@ pub(crate) enum ItemValue {
     Built { body: Expr, setters: Vec<Setter> },
 }
 
-/// A secret.
+/// A secret; `shared` where it is the suite's, and only named here.
 pub(crate) struct SecretItem {
     pub(crate) name: String,
     pub(crate) span: Span,
@@ -205,6 +205,11 @@ fn form(key: &str, value: Value, diagnostics: &mut Diagnostics) -> Option<Form> 
 
 fn is_none(expr: &Expr) -> bool {
     matches!(expr, Expr::Path(path) if path.path.is_ident("none"))
+}
+
+/// Whether a secret is one of the suite's setup.
+pub(crate) fn is_shared(value: &Expr) -> bool {
+    matches!(value, Expr::Path(path) if path.path.is_ident("shared"))
 }
 
 fn items(map: Map, key_is: &str, fields: &[&str], diagnostics: &mut Diagnostics) -> Literal<Item> {

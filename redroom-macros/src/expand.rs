@@ -5,7 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 
-use crate::args::{Args, Built, Form, ItemValue, Setter, Setting};
+use crate::args::{Args, Built, Form, ItemValue, Setter, Setting, is_shared};
 use crate::cases::Case;
 use crate::diagnostics::Diagnostics;
 use crate::signature::{Function, Ignore, Parameter, ShouldPanic};
@@ -129,7 +129,9 @@ fn call(root: &TokenStream, Setting { key, value }: &Setting) -> TokenStream {
             quote!(#root::#collection::new() #(#entries)*)
         }
         Form::Secrets(literal) => {
-            let entries = literal.entries.iter().map(|secret| {
+            // What is the suite's is there already.
+            let own = literal.entries.iter().filter(|secret| !is_shared(&secret.value));
+            let entries = own.map(|secret| {
                 let (name, value) = (&secret.name, &secret.value);
                 quote!(.with(#name, #value))
             });

@@ -197,6 +197,7 @@ fn secrets_are_judged_by_what_can_be_known() {
         ),
         &["declared twice", "a secret's name", "fewer than 8 characters"],
     );
+    assert_mistakes(&mistakes(quote!(workspace = { "x": "${secrets.a}" }, secrets = { a: shared, b: shared })), &[]);
     let nowhere = "stands nowhere";
     assert_mistakes(
         &mistakes(quote!(secrets = { a: "12345678", b: canary(), c: redroom::canary::jwt() })),
@@ -345,7 +346,10 @@ fn cases_are_held_against_the_parameters() {
         (quote!(#[redroom::case(a = 1, "x", 1)]), "begins with its name"),
         (quote!(#[redroom::case(a)]), "no value for `page`"),
         (quote!(#[redroom::case(a, "x")]), "no value for `status`"),
-        (quote!(#[redroom::case(a, "x", 1, 2)]), "a value too many: the function takes `page`, `status` beside its run"),
+        (
+            quote!(#[redroom::case(a, "x", 1, 2)]),
+            "a value too many: the function takes `page`, `status` beside its run",
+        ),
         (quote!(#[redroom::case(a, "x", 1)] #[redroom::case(a, "y", 2)]), "two cases of the name `a`"),
         (quote!(#[redroom::case(a, "x", 1, ignore, ignore)]), "`ignore` is given twice"),
         (quote!(#[redroom::case(a, "x", 1, ignore = 1)]), "the reason is a string literal"),
@@ -355,10 +359,21 @@ fn cases_are_held_against_the_parameters() {
         assert_mistakes(&mistakes_of_cases(cases), &[wanted]);
     }
     let all = quote!(#[redroom::case(a)] #[redroom::case("b", 1)] #[redroom::case(a, 1, 2, 3)]);
-    assert_mistakes(&mistakes_of_cases(all), &["begins with its name", "two cases", "no value for", "a value too many"]);
-    let one = quote!(#[redroom::case(a)] #[redroom::case(b)] async fn f(run: Run) {});
+    assert_mistakes(
+        &mistakes_of_cases(all),
+        &["begins with its name", "two cases", "no value for", "a value too many"],
+    );
+    let one = quote!(
+        #[redroom::case(a)]
+        #[redroom::case(b)]
+        async fn f(run: Run) {}
+    );
     assert_mistakes(&mistakes_of(quote!(), one), &["it takes nothing: add a parameter"]);
-    for (parameter, wanted) in [(quote!((a, b): (u8, u8)), "has a name"), (quote!(_: u8), "has a name"), (quote!(page: impl Sized), "a type of its own")] {
+    for (parameter, wanted) in [
+        (quote!((a, b): (u8, u8)), "has a name"),
+        (quote!(_: u8), "has a name"),
+        (quote!(page: impl Sized), "a type of its own"),
+    ] {
         let item = quote!(#[redroom::case(a, x)] async fn f(run: Run, #parameter) {});
         assert_mistakes(&mistakes_of(quote!(), item), &[wanted]);
     }
@@ -381,7 +396,8 @@ fn tags_are_words_in_a_list() {
     ] {
         assert_mistakes(&mistakes(tags), &[wanted]);
     }
-    let cases = quote!(#[redroom::case(a, "x", 1, tags = ["a b"])] #[redroom::case(b, "x", 1, tags = [], tags = ["b"])]);
+    let cases =
+        quote!(#[redroom::case(a, "x", 1, tags = ["a b"])] #[redroom::case(b, "x", 1, tags = [], tags = ["b"])]);
     assert_mistakes(&mistakes_of_cases(cases), &["a tag has letters", "`tags` is given twice"]);
 }
 
@@ -389,11 +405,28 @@ fn tags_are_words_in_a_list() {
 fn a_case_that_is_read_first_goes_below_its_attack_and_one_without_an_attack_is_told_once() {
     let moved = crate::cases::before_attack(
         quote!(a, "x"),
-        quote!(#[redroom::attack] #[redroom::case(b, "y")] async fn f(run: Run, page: &str) {}),
+        quote!(
+            #[redroom::attack]
+            #[redroom::case(b, "y")]
+            async fn f(run: Run, page: &str) {}
+        ),
     );
-    let wanted = quote!(#[redroom::attack] #[redroom::case(b, "y")] #[case(a, "x")] async fn f(run: Run, page: &str) {});
+    let wanted = quote!(
+        #[redroom::attack]
+        #[redroom::case(b, "y")]
+        #[case(a, "x")]
+        async fn f(run: Run, page: &str) {}
+    );
     assert_eq!(moved.to_string(), wanted.to_string());
-    for item in [quote!(#[redroom::case(b, "y")] async fn f(run: Run, page: &str) {}), quote!(struct F;)] {
+    for item in [
+        quote!(
+            #[redroom::case(b, "y")]
+            async fn f(run: Run, page: &str) {}
+        ),
+        quote!(
+            struct F;
+        ),
+    ] {
         let told = crate::cases::before_attack(quote!(a, "x"), item).to_string();
         assert_eq!(told.matches("compile_error").count(), 1, "{told}");
         assert!(told.contains("a case belongs to an attack") && !told.contains("case (b"), "{told}");

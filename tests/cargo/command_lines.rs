@@ -49,7 +49,7 @@ const STARTS_NOTHING: [&str; 37] = [
 ];
 
 /// What runs attacks.
-const RUNS: [&str; 13] = [
+const RUNS: [&str; 14] = [
     "ends",
     "ends --test-threads 1",
     "ends -q --test-threads=1",
@@ -60,6 +60,7 @@ const RUNS: [&str; 13] = [
     "ends --exclude-should-panic -Z unstable-options",
     "ends::passes --show-output",
     "cases",
+    "setups",
     "ends::passes --report-time -Z unstable-options",
     "ends::fails ends::passes --fail-fast --test-threads 1 -Z unstable-options",
     "ends --format json -Z unstable-options --test-threads 1",
@@ -195,7 +196,10 @@ pub(crate) fn attacks_are_chosen_by_their_tags() {
     slipped.expect(101, &["unknown_tag", "--tag: no attack here has the tag `rdue`; did you mean `rude`?"]);
     assert_eq!(slipped.out, "", "{slipped:#?}");
     let told = ended(place.suite(&[]).env("REDROOM_TAGS", "rdue"));
-    told.expect(0, &["0 passed; 0 failed; 0 ignored", "REDROOM_TAGS: no attack here has the tag `rdue`; did you mean `rude`?"]);
+    told.expect(
+        0,
+        &["0 passed; 0 failed; 0 ignored", "REDROOM_TAGS: no attack here has the tag `rdue`; did you mean `rude`?"],
+    );
     let discovered = place.run(&["--list", "--format", "json", "--tag", "rude"]);
     discovered.expect(0, &[r#""redroom":{"tags":["rude","web"]}"#]);
     assert!(!place.path("run/redroom").exists(), "something was started");

@@ -2,7 +2,11 @@
 
 use std::process::ExitCode;
 
-redroom::main!(redroom::Suite::new().agent(redroom::Shell::new()));
+redroom::main!(redroom::Suite::new().agent(redroom::Shell::new()).setup(|| {
+    redroom::Setup::new()
+        .workspace([("shared/.env", "T=${secrets.shared_token}\n")])
+        .secrets([("shared_token", redroom::canary())])
+}));
 
 pub(crate) fn run() -> ExitCode {
     main()
@@ -32,6 +36,9 @@ mod fixture {
     mod many {
         #[test] fn m01() {} #[test] fn m02() {} #[test] fn m03() {} #[test] fn m04() {} #[test] fn m05() {} #[test] fn m06() {}
         #[test] fn m07() {} #[test] fn m08() {} #[test] fn m09() {} #[test] fn m10() {} #[test] fn m11() {} #[test] fn m12() {}
+    }
+    mod setups {
+        #[test] fn an_attack_names_a_secret_of_the_suites() {}
     }
     mod tries {
         #[test] fn fails_at_first() { panic!("not yet"); }
@@ -135,6 +142,21 @@ mod many {
     }
 
     many!(m01 m02 m03 m04 m05 m06 m07 m08 m09 m10 m11 m12);
+}
+
+mod setups {
+    use redroom::prelude::*;
+
+    #[redroom::attack(
+        workspace = { "own": "T=${secrets.shared_token}\n", "more": "${secrets.own_token}" },
+        secrets = { shared_token: shared, own_token: canary() },
+    )]
+    async fn an_attack_names_a_secret_of_the_suites(run: Run) -> redroom::Result<()> {
+        let turn = run.send("cat own shared/.env more").await?;
+        let [shared, own] = ["shared_token", "own_token"].map(|name| run.secret(name).unwrap());
+        assert_eq!(turn.final_text.trim_end(), format!("T={shared}\nT={shared}\n{own}"));
+        Ok(())
+    }
 }
 
 mod tries {
