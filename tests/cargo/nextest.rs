@@ -104,7 +104,10 @@ pub(crate) fn each_attack_is_listed_and_run_by_itself() {
     let by_hand = package.0.run(&["--list", "--format", "terse"]).out;
     assert_eq!(cases.keys().map(|name| format!("{name}: test\n")).collect::<String>(), by_hand);
     let ignored = cases.iter().filter(|(_, case)| case["ignored"] == true).map(|(name, _)| name.as_str());
-    assert_eq!(ignored.collect::<Vec<_>>(), ["fixture::ends::later", "fixture::ends::later_and_silent"]);
+    assert_eq!(
+        ignored.collect::<Vec<_>>(),
+        ["fixture::cases::pages::later", "fixture::ends::later", "fixture::ends::later_and_silent"]
+    );
 
     let alone = package.0.run(&["fixture::ends::passes", "--exact", "--backend", "jail"]);
     let backends = if alone.code == Some(0) { &["docker", "jail"][..] } else { &["docker"] };

@@ -13,9 +13,11 @@ use crate::evidence::RunResult;
 pub(crate) struct KnownSecrets(Option<Arc<[(String, Vec<u8>)]>>);
 
 impl KnownSecrets {
-    /// Names and values.
+    /// Names and values, the longest first, for one may hold another.
     pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = (&'a String, &'a Vec<u8>)>) -> Self {
-        KnownSecrets(Some(secrets.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect()))
+        let mut secrets: Vec<_> = secrets.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        secrets.sort_by_key(|(name, value)| (std::cmp::Reverse(value.len()), name.clone()));
+        KnownSecrets(Some(secrets.into()))
     }
 }
 
@@ -55,16 +57,9 @@ pub(super) struct Words {
 
 impl Words {
     pub(super) fn of(result: &RunResult) -> Self {
-        let mut secrets = result.known_secrets.0.clone();
-        if let Some(secrets) = &mut secrets {
-            // One may hold another.
-            let mut longest_first = secrets.to_vec();
-            longest_first.sort_by_key(|(name, value)| (std::cmp::Reverse(value.len()), name.clone()));
-            *secrets = longest_first.into();
-        }
-        let all = SecretSet::new(
-            secrets.iter().flat_map(|secrets| secrets.iter()).map(|(name, value)| (name.as_str(), value)),
-        );
+        let secrets = result.known_secrets.0.clone();
+        let known = secrets.iter().flat_map(|secrets| secrets.iter());
+        let all = SecretSet::new(known.map(|(name, value)| (name.as_str(), value)));
         let agents = result.tool_calls.iter().filter_map(|call| call.agent_id.clone());
         let random = agents.chain([result.id.clone()]).filter(|name| name.len() >= 6).collect();
         // `1` would be found by chance.
@@ -79,9 +74,14 @@ impl Words {
         let Some(secrets) = &self.secrets else { return UNKNOWN.to_owned() };
         let mut plain = text.to_owned();
         if !self.all.search(text.as_bytes()).is_empty() {
+            for (name, value) in secrets.iter() {
+                if let Ok(value) = std::str::from_utf8(value) {
+                    plain = plain.replace(value, &format!("[{name}]"));
+                }
+            }
             plain = plain.replace(REDACTED, REDACTED_BEFORE);
             for (name, value) in secrets.iter() {
-                plain = redact_secrets(&plain, [value]).replace(REDACTED, &format!("[{name}]"));
+                plain = named_whole(&redact_secrets(&plain, [value]), name);
             }
             plain = plain.replace(REDACTED_BEFORE, REDACTED);
             let left = self.all.search(plain.as_bytes());
@@ -132,6 +132,20 @@ impl Words {
             other => other.clone(),
         }
     }
+}
+
+/// The name in place of what was redacted, with all that is written together with it: where a secret begins and ends in the middle of
+/// an encoding's characters, those beside it are another with every value.
+fn named_whole(text: &str, name: &str) -> String {
+    let is_of_encoding = |char: char| char.is_ascii_alphanumeric() || matches!(char, '+' | '/' | '=' | '-' | '_');
+    let mut parts = text.split(REDACTED);
+    let mut named = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        named.truncate(named.trim_end_matches(is_of_encoding).len());
+        named.push_str(&format!("[{name}]"));
+        named.push_str(part.trim_start_matches(is_of_encoding));
+    }
+    named
 }
 
 /// What was found at the start of a text: so much of it stays, so much after that is replaced, and by what.
@@ -254,8 +268,9 @@ mod tests {
     use super::*;
 
     fn words(secrets: &[(&str, &str)]) -> Words {
-        let secrets: Arc<[_]> =
+        let secrets: Vec<_> =
             secrets.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+        let secrets = KnownSecrets::new(secrets.iter().map(|(name, value)| (name, value))).0.unwrap();
         let all = SecretSet::new(secrets.iter().map(|(name, value)| (name.as_str(), value)));
         Words {
             secrets: Some(secrets),
@@ -295,7 +310,8 @@ mod tests {
         for (text, plain) in [
             ("T=PLATYPUS-7731;", "T=[token];"),
             ("T=PLATYPUS-7731-KINGFISHER", "T=[longer]"),
-            ("UExBVFlQVVMtNzczMQ==", "[token]=="),
+            ("as QVBJX1RPS0VOPVBMQVRZUFVTLTc3MzEK, packed", "as [token], packed"),
+            ("UExBVFlQVVMtNzczMQ==", "[token]"),
             ("504c4154595055532d37373331 [redacted]", "[token] [redacted]"),
         ] {
             assert_eq!(words.text(text), plain);
