@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 use redroom::private::{Ignore, Registration, ShouldPanic, inventory};
-use redroom::{Run, canary};
+use redroom::{Run, Secret, canary, unplanted};
 
 fn main() -> ExitCode {
-    let tests: [(&str, fn()); 3] = [
+    let tests: [(&str, fn()); 4] = [
         ("an_attack_is_named_by_its_modules_and_function", an_attack_is_named_by_its_modules_and_function),
         ("test_attributes_are_carried_over", test_attributes_are_carried_over),
+        ("each_case_is_registered_with_its_values", each_case_is_registered_with_its_values),
         ("what_is_planted_is_made_anew_for_each_run", what_is_planted_is_made_anew_for_each_run),
     ];
     let trials = tests.map(|(name, test)| {
@@ -40,6 +41,13 @@ mod nested {
     async fn r#loop(_: Run) {}
 }
 
+#[redroom::case(above, "https://docs.redroom.test/above", canary(), ignore = "not yet")]
+#[redroom::attack(pages = { "https://docs.redroom.test/": url }, secrets = { token: unplanted(token) }, tags = ["web"])]
+#[redroom::case(below, "https://docs.redroom.test/below", canary(), tags = ["dns"])]
+async fn cases(_: Run, url: &'static str, token: Secret) -> Result<(), String> {
+    Err(format!("{url} {}", token.value()))
+}
+
 fn registered(name: &str) -> &'static Registration {
     inventory::iter::<Registration>.into_iter().find(|attack| attack.test_name() == name).unwrap()
 }
@@ -59,7 +67,7 @@ fn test_attributes_are_carried_over() {
 }
 
 fn what_is_planted_is_made_anew_for_each_run() {
-    let plant = || (registered("planted").options)().check("redroom.test").unwrap();
+    let plant = || (registered("planted").prepare)().options.check("redroom.test").unwrap();
     let (one, two) = (plant(), plant());
     assert_ne!(one.secrets[0].value, two.secrets[0].value, "a canary is fresh");
     let value = String::from_utf8(one.secrets[0].value.as_bytes().to_vec()).unwrap();
@@ -67,4 +75,16 @@ fn what_is_planted_is_made_anew_for_each_run() {
     assert!(one.workspace[1].executable);
     assert_eq!(one.files[0].body, "${secrets.token}");
     assert_eq!(one.pages[0].status, 404);
+}
+
+fn each_case_is_registered_with_its_values() {
+    let (above, below) = (registered("cases::above"), registered("cases::below"));
+    assert_eq!((above.ignore, below.ignore), (Ignore::Because("not yet"), Ignore::No));
+    assert_eq!((above.tags, below.tags), (&["web"][..], &["dns", "web"][..]));
+    assert!(inventory::iter::<Registration>.into_iter().all(|attack| attack.test_name() != "cases"));
+    let planted = |attack: &Registration| (attack.prepare)().options.check("redroom.test").unwrap();
+    let (one, other) = (planted(above), planted(below));
+    assert_eq!(one.pages[0].body.as_bytes(), b"https://docs.redroom.test/above");
+    assert_eq!(other.pages[0].body.as_bytes(), b"https://docs.redroom.test/below");
+    assert_ne!(one.secrets[0].value, planted(above).secrets[0].value, "a canary is fresh for each run");
 }

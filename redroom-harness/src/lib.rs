@@ -23,6 +23,7 @@ mod run;
 mod run_folder;
 mod runner;
 mod settings;
+mod setup;
 mod slot;
 mod suite;
 mod visible;
@@ -32,7 +33,7 @@ pub use async_trait::async_trait;
 pub use error::{By, Call, Error, Result};
 pub use evidence::{
     AgentFacts, Artifacts, CallSource, Change, ChangeKind, Claim, EntryKind, Facts, FoundSecret, ModelCall, Place, Ran,
-    RecordedToolCall, RunResult, SCHEMA_VERSION, Sighting,
+    RecordedToolCall, RunResult, RunSnapshot, SCHEMA_VERSION, Sighting,
 };
 pub use guard::{Decision, IntoToolCallCheck, RecordedDecision, ToolCall, ToolCallCheck, UrlCheck};
 pub use init::init;
@@ -51,6 +52,7 @@ pub use redroom_sidecar::wire::{
 pub use run::{ExecOutput, Run};
 pub use serde_json::json;
 pub use settings::DEFAULT_DOMAIN;
+pub use setup::Setup;
 pub use suite::Suite;
 
 #[doc(hidden)]

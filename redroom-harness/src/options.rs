@@ -9,7 +9,8 @@ use crate::evidence::held;
 use crate::guard::{IntoToolCallCheck, ToolCallCheck};
 use crate::limits::Limits;
 use crate::model::{IntoModel, ModelProxy, Player};
-use crate::planting::{Draft, IntoFiles, IntoPages, IntoSecrets, Planting};
+use crate::planting::{IntoFiles, IntoPages, IntoSecrets, Planting};
+use crate::setup::Setup;
 
 /// What one run is asked for: what is planted, and what differs from the suite.
 ///
@@ -27,14 +28,13 @@ use crate::planting::{Draft, IntoFiles, IntoPages, IntoSecrets, Planting};
 #[must_use]
 pub struct RunOptions {
     name: Option<String>,
-    draft: Draft,
+    planted: Setup,
     timeout: Option<Duration>,
     pub(crate) agent: Option<Arc<dyn Agent>>,
     pub(crate) player: Option<Player>,
     pub(crate) tool_call_check: Option<ToolCallCheck>,
     pub(crate) provider_tools: Option<Vec<String>>,
     pub(crate) limits: Limits,
-    faults: Vec<Error>,
 }
 
 impl RunOptions {
@@ -51,38 +51,37 @@ impl RunOptions {
 
     /// Plants files in the workspace, at relative paths, beside those that are planted already.
     pub fn workspace(mut self, files: impl IntoFiles) -> Self {
-        match files.into_files() {
-            Ok(files) => self.draft.workspace.append(files),
-            Err(fault) => self.faults.push(fault),
-        }
+        self.planted = self.planted.workspace(files);
         self
     }
 
     /// Plants files anywhere in the sandbox, at absolute paths, beside those that are planted already.
     pub fn files(mut self, files: impl IntoFiles) -> Self {
-        match files.into_files() {
-            Ok(files) => self.draft.files.append(files),
-            Err(fault) => self.faults.push(fault),
-        }
+        self.planted = self.planted.files(files);
         self
     }
 
     /// Plants pages in the fake internet, beside those that are planted already.
     pub fn pages(mut self, pages: impl IntoPages) -> Self {
-        match pages.into_pages() {
-            Ok(pages) => self.draft.pages.append(pages),
-            Err(fault) => self.faults.push(fault),
-        }
+        self.planted = self.planted.pages(pages);
         self
     }
 
     /// Declares secrets to look for, beside those that are declared already.
     pub fn secrets(mut self, secrets: impl IntoSecrets) -> Self {
-        match secrets.into_secrets() {
-            Ok(secrets) => self.draft.secrets.append(secrets),
-            Err(fault) => self.faults.push(fault),
-        }
+        self.planted = self.planted.secrets(secrets);
         self
+    }
+
+    /// These options upon what the suite plants in every run.
+    pub(crate) fn upon(mut self, suite: Setup, fake_domain: &str) -> Self {
+        self.planted = self.planted.upon(suite, fake_domain);
+        self
+    }
+
+    /// How many pages are planted.
+    pub(crate) fn pages_planted(&self) -> usize {
+        self.planted.draft().pages.len()
     }
 
     /// The agent of this run, in place of the suite's.
@@ -179,13 +178,13 @@ impl RunOptions {
     /// `duplicate_path`, `invalid_page`, `duplicate_page`, `invalid_secret`, `duplicate_secret`, `unknown_secret`,
     /// `secret_not_planted`, `too_much_planted`, `folder_unreadable`, `invalid_timeout`, or what a conversion gave), else `invalid_options`.
     pub fn check(&self, fake_domain: &str) -> Result<Planting> {
-        let mut faults = self.faults.clone();
+        let mut faults = self.planted.faults().to_vec();
         if self.timeout.is_some_and(|timeout| timeout.is_zero()) {
             faults.push(Error::redroom("invalid_timeout", "a timeout of zero leaves no time for the attack"));
         }
         // What could not be converted is missing, so that secrets could seem to stand nowhere: tell the cause alone.
         let converted = faults.is_empty();
-        let planting = self.draft.check(fake_domain, &mut faults);
+        let planting = self.planted.draft().check(fake_domain, &mut faults);
         if !converted {
             faults.retain(|fault| !matches!(fault.code(), "secret_not_planted" | "unknown_secret"));
         }
@@ -205,7 +204,7 @@ impl RunOptions {
 
 impl std::fmt::Debug for RunOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunOptions").field("name", &self.name).field("draft", &self.draft).finish_non_exhaustive()
+        f.debug_struct("RunOptions").field("name", &self.name).field("planted", &self.planted).finish_non_exhaustive()
     }
 }
 

@@ -9,6 +9,7 @@ mod bounds;
 pub mod canary;
 mod dir;
 mod files;
+mod joined;
 mod named;
 mod pages;
 mod path;

@@ -1,4 +1,5 @@
-//! The attacks that are linked into this executable: each `#[redroom::attack]` leaves a [`Registration`].
+//! The attacks that are linked into this executable: each `#[redroom::attack]` leaves a [`Registration`], or one for each of its
+//! cases.
 //!
 //! Nothing here runs an attack or filters; it is the list, in an order that does not change between builds.
 
@@ -13,7 +14,7 @@ use crate::run::Run;
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Registration {
-    /// Crate, modules and function: `module_path!()` and the function's name.
+    /// Crate, modules, function and case: `module_path!()` and the names of the two.
     pub name: &'static str,
     /// The source file.
     pub file: &'static str,
@@ -23,10 +24,19 @@ pub struct Registration {
     pub ignore: Ignore,
     /// From `#[should_panic]`.
     pub should_panic: ShouldPanic,
-    /// What the attribute's arguments say; made anew for every run.
-    pub options: fn() -> RunOptions,
-    /// The function.
-    pub body: fn(Run) -> BodyFuture,
+    /// Words by which it is chosen, sorted.
+    pub tags: &'static [&'static str],
+    /// What the attribute and the case say; made anew for every run.
+    pub prepare: fn() -> Prepared,
+}
+
+/// An attack that is about to run.
+#[doc(hidden)]
+pub struct Prepared {
+    /// What the attribute's arguments say.
+    pub options: RunOptions,
+    /// The function, with the values of its case.
+    pub body: Box<dyn FnOnce(Run) -> BodyFuture>,
 }
 
 /// An attack's body under way; an error is what the test reports. Need not be `Send`.
@@ -59,7 +69,7 @@ pub enum ShouldPanic {
 inventory::collect!(Registration);
 
 impl Registration {
-    /// The test's name, as for `#[test]`: modules and function, without the crate.
+    /// The test's name, as for `#[test]`: modules, function and case, without the crate.
     pub fn test_name(&self) -> &'static str {
         self.name.split_once("::").map_or(self.name, |(_, name)| name)
     }
@@ -138,8 +148,11 @@ mod tests {
             line,
             ignore: Ignore::No,
             should_panic: ShouldPanic::No,
-            options: RunOptions::new,
-            body: |_| Box::pin(async { ().into_result() }),
+            tags: &[],
+            prepare: || Prepared {
+                options: RunOptions::new(),
+                body: Box::new(|_| Box::pin(async { ().into_result() })),
+            },
         }))
     }
 

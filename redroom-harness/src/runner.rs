@@ -11,6 +11,7 @@ mod panics;
 mod schedule;
 mod selection;
 mod signals;
+mod tags;
 
 use std::io::Write as _;
 use std::num::NonZeroUsize;
@@ -88,6 +89,14 @@ pub fn run(suite: impl FnOnce() -> Suite, manifest_dir: &'static str) -> ExitCod
         Ok(attacks) => attacks,
         Err(error) => return could_not_run(&error),
     };
+    match arguments.selection.tags.check(attacks.iter().map(|attack| attack.tags)) {
+        Ok(unknown) => unknown.iter().filter(|_| !arguments.list).for_each(|told| notice(&visible(told))),
+        // As wrong as a flag that does not exist.
+        Err(error) => {
+            notice(&visible(&error.to_string()));
+            return ExitCode::from(FAILED);
+        }
+    }
     let selected = arguments.selection.of(&attacks);
     if arguments.list {
         return list(&arguments, &selected);
@@ -234,7 +243,10 @@ fn list(arguments: &Arguments, selected: &Selected) -> ExitCode {
     }
 }
 
-fn record(attack: &Registration, duration: Duration, played: attack::Played) -> TestRecord {
+fn record(attack: &Registration, duration: Duration, mut played: attack::Played) -> TestRecord {
+    if !attack.tags.is_empty() {
+        played.properties.push(("tags", attack.tags.join(",")));
+    }
     TestRecord {
         path: attack.name.to_owned(),
         file: attack.file.to_owned(),

@@ -20,6 +20,7 @@ use crate::limits::{CheckedLimits, Limits};
 use crate::model::{Player, Provider, ProviderTools};
 use crate::options::RunOptions;
 use crate::outbound::Client;
+use crate::setup::{self, Setup};
 use crate::slot::MAX_PARALLEL;
 use crate::suite::Suite;
 
@@ -47,6 +48,8 @@ pub(crate) struct Settings {
     /// The file of the JUnit report.
     pub(crate) junit: Option<PathBuf>,
     pub(crate) ignored_without_backend: bool,
+    /// What is planted in every run.
+    pub(crate) setup: Option<Arc<dyn Fn() -> Setup + Send + Sync>>,
     pub(crate) client: Client,
 }
 
@@ -123,6 +126,7 @@ impl Settings {
             lease: suite.lease.map_or_else(|| Ok(Lease::default()), lease)?,
             junit: environment.junit.clone().or(file.junit.clone()),
             ignored_without_backend: suite.ignored_without_backend,
+            setup: suite.setup,
             client: Client::new(environment.proxies())?,
             environment,
         })
@@ -143,6 +147,14 @@ impl Settings {
             },
             limits: options.limits.over(&self.limits).check()?,
         })
+    }
+
+    /// One run's options with what the suite plants in every run.
+    pub(crate) fn set_up(&self, options: RunOptions) -> Result<RunOptions> {
+        match &self.setup {
+            Some(setup) => Ok(options.upon(setup::made(&**setup)?, &self.fake_domain)),
+            None => Ok(options),
+        }
     }
 
     /// The provider itself, as the environment has it.

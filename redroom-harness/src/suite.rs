@@ -8,6 +8,7 @@ use crate::agent::Agent;
 use crate::guard::{IntoToolCallCheck, ToolCallCheck};
 use crate::limits::Limits;
 use crate::model::{IntoModel, ModelProxy, Player};
+use crate::setup::Setup;
 
 /// What a suite sets for all its attacks. Stronger than `redroom.toml`, weaker than the environment, the command line and an
 /// attack's own attribute.
@@ -33,6 +34,7 @@ pub struct Suite {
     pub(crate) backend: Option<String>,
     pub(crate) lease: Option<Duration>,
     pub(crate) ignored_without_backend: bool,
+    pub(crate) setup: Option<Arc<dyn Fn() -> Setup + Send + Sync>>,
     pub(crate) manifest_dir: Option<PathBuf>,
 }
 
@@ -134,6 +136,36 @@ impl Suite {
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
+        self
+    }
+
+    /// What is planted in every run, beside what the attack plants itself. Made anew for each, so that a
+    /// [`canary`](crate::canary()) in it is fresh.
+    ///
+    /// - Where an attack plants something at a place of the setup's (a path, a URL), or declares a secret of a name of its own,
+    ///   **the attack's counts**: as in every setting it is stronger than the suite.
+    /// - Texts of the setup name secrets of the setup, and get the attack's value where it declares one of that name. Texts of an
+    ///   attack name a secret of the setup where the attack says so: `secrets = { api_token: shared }`, for the attribute cannot
+    ///   see the suite; [`RunOptions`](crate::RunOptions) need no word of it. [`Run::secret`](crate::Run::secret) knows both.
+    /// - A secret of the setup has to stand in what is planted, as an attack's has to, but not where something of the setup gave way
+    ///   to an attack's own. What only some attacks plant is [`unplanted`](crate::unplanted) here.
+    /// - An attack that plants pages has to meet one of its own to be conclusive
+    ///   ([`RunResult::open_questions`](crate::RunResult::open_questions)), and one that plants none has to meet one of the
+    ///   setup's.
+    ///
+    /// ```no_run
+    /// # use redroom_harness as redroom;
+    /// use redroom::{Setup, Suite, canary};
+    ///
+    /// let suite = Suite::new().setup(|| {
+    ///     Setup::new()
+    ///         .workspace([(".env", "API_TOKEN=${secrets.api_token}\n")])
+    ///         .secrets([("api_token", canary())])
+    /// });
+    /// ```
+    #[must_use]
+    pub fn setup(mut self, setup: impl Fn() -> Setup + Send + Sync + 'static) -> Self {
+        self.setup = Some(Arc::new(setup));
         self
     }
 

@@ -7,6 +7,7 @@ use syn::{Expr, Lit, LitStr, Path, Token};
 
 use crate::diagnostics::{Diagnostics, hint};
 use crate::map::{Entry, Key, Map, Value, separated};
+use crate::tags;
 
 /// All arguments that could be read.
 pub(crate) struct Args {
@@ -14,6 +15,8 @@ pub(crate) struct Args {
     pub(crate) root: Option<Path>,
     /// In the order in which they were written.
     pub(crate) settings: Vec<Setting>,
+    /// Words by which the attack is chosen.
+    pub(crate) tags: Option<Vec<LitStr>>,
     /// No argument was lost to a mistake.
     pub(crate) complete: bool,
 }
@@ -57,7 +60,7 @@ pub(crate) enum ItemValue {
     Built { body: Expr, setters: Vec<Setter> },
 }
 
-/// A secret.
+/// A secret; `shared` where it is the suite's, and only named here.
 pub(crate) struct SecretItem {
     pub(crate) name: String,
     pub(crate) span: Span,
@@ -78,7 +81,7 @@ pub(crate) struct Setter {
     pub(crate) arguments: Vec<Expr>,
 }
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "workspace",
     "files",
     "pages",
@@ -90,13 +93,14 @@ const KEYS: [&str; 12] = [
     "allow_provider_tools",
     "limits",
     "timeout",
+    "tags",
     "crate",
 ];
 
 impl Args {
     /// Reads what stands in the attribute's parentheses.
     pub(crate) fn parse(tokens: TokenStream, diagnostics: &mut Diagnostics) -> Self {
-        let mut args = Args { root: None, settings: Vec::new(), complete: true };
+        let mut args = Args { root: None, settings: Vec::new(), tags: None, complete: true };
         let parsed = (|input: syn::parse::ParseStream<'_>| {
             let complete = separated(input, diagnostics, begins_argument, |input, diagnostics| {
                 let key = input.call(Ident::parse_any)?;
@@ -112,6 +116,11 @@ impl Args {
                 }
                 if key == "crate" {
                     args.root = Some(input.call(Path::parse_mod_style)?);
+                } else if key == "tags" {
+                    let tags = tags::read(input, diagnostics)?;
+                    if args.tags.replace(tags).is_some() {
+                        diagnostics.at(key.span(), "`tags` is given twice");
+                    }
                 } else {
                     let value = Value::parse(input, diagnostics)?;
                     args.add(key, value, diagnostics);
@@ -196,6 +205,11 @@ fn form(key: &str, value: Value, diagnostics: &mut Diagnostics) -> Option<Form> 
 
 fn is_none(expr: &Expr) -> bool {
     matches!(expr, Expr::Path(path) if path.path.is_ident("none"))
+}
+
+/// Whether a secret is one of the suite's setup.
+pub(crate) fn is_shared(value: &Expr) -> bool {
+    matches!(value, Expr::Path(path) if path.path.is_ident("shared"))
 }
 
 fn items(map: Map, key_is: &str, fields: &[&str], diagnostics: &mut Diagnostics) -> Literal<Item> {

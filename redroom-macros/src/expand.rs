@@ -1,12 +1,14 @@
 //! What the attribute leaves behind: the function as it was, and its registration, through paths of the facade only.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt as _;
+use syn::spanned::Spanned as _;
 
-use crate::args::{Args, Built, Form, ItemValue, Setter, Setting};
+use crate::args::{Args, Built, Form, ItemValue, Setter, Setting, is_shared};
+use crate::cases::Case;
 use crate::diagnostics::Diagnostics;
-use crate::signature::{Function, Ignore, ShouldPanic};
+use crate::signature::{Function, Ignore, Parameter, ShouldPanic};
 
 /// The item as it was, and what is wrong with it.
 pub(crate) fn kept(item: &TokenStream, diagnostics: Diagnostics) -> TokenStream {
@@ -22,7 +24,10 @@ pub(crate) fn attack(args: &Args, function: &Function, diagnostics: Diagnostics,
         return kept(&quote! { #[allow(dead_code)] #item }, diagnostics);
     }
     let root = args.root.as_ref().map_or_else(|| quote!(::redroom), ToTokens::to_token_stream);
-    let registration = registration(&root, args, function);
+    let registrations = match &function.cases.all[..] {
+        [] => vec![registration(&root, args, function, None)],
+        cases => cases.iter().map(|case| registration(&root, args, function, Some(case))).collect(),
+    };
     let harness = runs_here.then(refuse_harness);
     let conditions = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     quote! {
@@ -30,7 +35,7 @@ pub(crate) fn attack(args: &Args, function: &Function, diagnostics: Diagnostics,
 
         #(#conditions)*
         const _: () = {
-            #root::private::inventory::submit! { #registration }
+            #(#root::private::inventory::submit! { #registrations })*
             #harness
         };
     }
@@ -49,10 +54,14 @@ fn refuse_harness() -> TokenStream {
     }
 }
 
-fn registration(root: &TokenStream, args: &Args, function: &Function) -> TokenStream {
+/// The registration of the attack, or of one case of it.
+fn registration(root: &TokenStream, args: &Args, function: &Function, case: Option<&Case>) -> TokenStream {
     let ident = &function.item.sig.ident;
-    let name = ident.unraw().to_string();
-    let ignore = match &function.ignore {
+    let name = match case {
+        None => ident.unraw().to_string(),
+        Some(case) => format!("{}::{}", ident.unraw(), case.name.unraw()),
+    };
+    let ignore = match case.map_or(&function.ignore, |case| case.ignore.as_ref().unwrap_or(&function.ignore)) {
         Ignore::No => quote!(No),
         Ignore::Yes => quote!(Yes),
         Ignore::Because(why) => quote!(Because(#why)),
@@ -62,7 +71,18 @@ fn registration(root: &TokenStream, args: &Args, function: &Function) -> TokenSt
         ShouldPanic::Yes => quote!(Yes),
         ShouldPanic::With(text) => quote!(With(#text)),
     };
+    let mut tags: Vec<_> = args.tags.iter().flatten().chain(case.iter().flat_map(|case| &case.tags)).collect();
+    tags.sort_by_key(|tag| tag.value());
+    tags.dedup_by_key(|tag| tag.value());
     let settings = args.settings.iter().map(|setting| call(root, setting));
+    let values = case.into_iter().flat_map(|case| function.parameters.iter().zip(&case.values));
+    let values = values.map(|(Parameter { name, type_ }, value)| quote!(let #name: #type_ = #value;));
+    // The attribute may use a value up, and the body gets the same one.
+    let copies = function.parameters.iter().map(|Parameter { name, type_ }| {
+        let copy = quote_spanned!(type_.span()=> ::core::clone::Clone::clone(&#name));
+        quote!(#[allow(unused_variables)] let #name = #copy;)
+    });
+    let given = function.parameters.iter().map(|parameter| &parameter.name);
     // Names that the user's cannot clash with, at the places where a wrong type is to be told.
     let private = |name: &str, span: Span| Ident::new(name, Span::mixed_site().located_at(span));
     let run = private("run", function.argument_span());
@@ -74,11 +94,20 @@ fn registration(root: &TokenStream, args: &Args, function: &Function) -> TokenSt
             line: ::core::line!(),
             ignore: #root::private::Ignore::#ignore,
             should_panic: #root::private::ShouldPanic::#should_panic,
-            options: || #root::RunOptions::new() #(#settings)*,
-            body: |#run| ::std::boxed::Box::pin(async move {
-                let #outcome = #ident(#run).await;
-                #root::private::Outcome::into_result(#outcome)
-            }),
+            tags: &[#(#tags),*],
+            prepare: || {
+                #(#values)*
+                #root::private::Prepared {
+                    options: {
+                        #(#copies)*
+                        #root::RunOptions::new() #(#settings)*
+                    },
+                    body: ::std::boxed::Box::new(move |#run| ::std::boxed::Box::pin(async move {
+                        let #outcome = #ident(#run #(, #given)*).await;
+                        #root::private::Outcome::into_result(#outcome)
+                    })),
+                }
+            },
         }
     }
 }
@@ -100,7 +129,9 @@ fn call(root: &TokenStream, Setting { key, value }: &Setting) -> TokenStream {
             quote!(#root::#collection::new() #(#entries)*)
         }
         Form::Secrets(literal) => {
-            let entries = literal.entries.iter().map(|secret| {
+            // What is the suite's is there already.
+            let own = literal.entries.iter().filter(|secret| !is_shared(&secret.value));
+            let entries = own.map(|secret| {
                 let (name, value) = (&secret.name, &secret.value);
                 quote!(.with(#name, #value))
             });

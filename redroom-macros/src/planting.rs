@@ -209,7 +209,7 @@ fn holds(bytes: &[u8], value: &[u8]) -> bool {
 }
 
 /// Without the parentheses around it, nor the invisible ones that a `macro_rules!` leaves.
-fn bare(expr: &Expr) -> &Expr {
+pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) => bare(&group.expr),
         Expr::Paren(paren) => bare(&paren.expr),

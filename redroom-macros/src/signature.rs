@@ -1,16 +1,26 @@
 //! What an attack's function may look like, and the test attributes that it may carry.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use syn::spanned::Spanned as _;
-use syn::{Attribute, Expr, FnArg, Item, ItemFn, Lit, LitStr, Meta, ReturnType, Token, Type};
+use syn::{Attribute, Expr, FnArg, Item, ItemFn, Lit, LitStr, Meta, Pat, PatType, ReturnType, Token, Type};
 
+use crate::cases::Cases;
 use crate::diagnostics::Diagnostics;
 
-/// An attack's function, without the test attributes that were taken over.
+/// An attack's function, without the cases and the test attributes that were taken over.
 pub(crate) struct Function {
     pub(crate) item: ItemFn,
+    /// What it takes beside its run.
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) cases: Cases,
     pub(crate) ignore: Ignore,
     pub(crate) should_panic: ShouldPanic,
+}
+
+/// A value that each case gives.
+pub(crate) struct Parameter {
+    pub(crate) name: Ident,
+    pub(crate) type_: Type,
 }
 
 /// `#[ignore]`, with its reason.
@@ -27,6 +37,13 @@ pub(crate) enum ShouldPanic {
     With(LitStr),
 }
 
+impl Ignore {
+    /// Reads the reason.
+    pub(crate) fn because(why: &Expr) -> syn::Result<Self> {
+        text(why).map(Ignore::Because).ok_or_else(|| syn::Error::new_spanned(why, "the reason is a string literal"))
+    }
+}
+
 impl Function {
     /// Reads the item. Its mistakes are collected; an item that is no function is the error.
     pub(crate) fn parse(item: TokenStream, diagnostics: &mut Diagnostics) -> syn::Result<Self> {
@@ -35,8 +52,11 @@ impl Function {
             Err(_) => error,
         })?;
         check(&item, diagnostics);
+        let parameters = parameters(&item, diagnostics);
+        let cases = Cases::take(&mut item.attrs, diagnostics);
+        cases.check(&item, parameters.as_deref(), diagnostics);
         let (ignore, should_panic) = take_test_attributes(&mut item.attrs, diagnostics);
-        Ok(Function { item, ignore, should_panic })
+        Ok(Function { item, parameters: parameters.unwrap_or_default(), cases, ignore, should_panic })
     }
 
     /// Where the argument's type stands.
@@ -83,12 +103,10 @@ fn check(item: &ItemFn, diagnostics: &mut Diagnostics) {
 
 fn check_inputs(item: &ItemFn, diagnostics: &mut Diagnostics) {
     let signature = &item.sig;
-    let mut inputs = signature.inputs.iter();
-    match inputs.next() {
+    match signature.inputs.first() {
         None => diagnostics.at(signature.paren_token.span.join(), "an attack takes its run: write `run: Run`"),
         Some(FnArg::Receiver(receiver)) => {
             diagnostics.on(receiver, "an attack is a function by itself, without `self`");
-            return;
         }
         Some(FnArg::Typed(argument)) => match &*argument.ty {
             Type::Reference(reference) => {
@@ -98,9 +116,29 @@ fn check_inputs(item: &ItemFn, diagnostics: &mut Diagnostics) {
             _ => {}
         },
     }
-    for extra in inputs {
-        diagnostics.on(extra, "an attack takes its run and nothing else");
+}
+
+/// What the function takes beside its run, unless something is wrong with it.
+fn parameters(item: &ItemFn, diagnostics: &mut Diagnostics) -> Option<Vec<Parameter>> {
+    let beside_run: Vec<_> = item.sig.inputs.iter().skip(1).map(|input| parameter(input, diagnostics)).collect();
+    beside_run.into_iter().collect()
+}
+
+fn parameter(input: &FnArg, diagnostics: &mut Diagnostics) -> Option<Parameter> {
+    let FnArg::Typed(PatType { pat, ty, .. }) = input else { return None };
+    let name = match &**pat {
+        Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => Some(name.ident.clone()),
+        other => {
+            diagnostics
+                .on(other, "what a case gives has a name: write `page: &'static str`, and take it apart in the body");
+            None
+        }
+    };
+    if let Type::ImplTrait(implied) = &**ty {
+        diagnostics.on(implied, "what a case gives has a type of its own: write which");
+        return None;
     }
+    Some(Parameter { name: name?, type_: (**ty).clone() })
 }
 
 fn take_test_attributes(attributes: &mut Vec<Attribute>, diagnostics: &mut Diagnostics) -> (Ignore, ShouldPanic) {
@@ -137,10 +175,7 @@ fn take_test_attributes(attributes: &mut Vec<Attribute>, diagnostics: &mut Diagn
 fn read_ignore(attribute: &Attribute) -> syn::Result<Ignore> {
     match &attribute.meta {
         Meta::Path(_) => Ok(Ignore::Yes),
-        Meta::NameValue(value) => match text(&value.value) {
-            Some(why) => Ok(Ignore::Because(why)),
-            None => Err(syn::Error::new_spanned(&value.value, "the reason is a string literal")),
-        },
+        Meta::NameValue(value) => Ignore::because(&value.value),
         Meta::List(_) => Err(syn::Error::new_spanned(attribute, "write `#[ignore]` or `#[ignore = \"why\"]`")),
     }
 }

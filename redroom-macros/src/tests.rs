@@ -33,9 +33,11 @@ fn golden(name: &str) {
 fn show_submission(item: &mut syn::Item) {
     let syn::Item::Const(block) = item else { return };
     let syn::Expr::Block(block) = &mut *block.expr else { panic!("not a block") };
-    let [syn::Stmt::Macro(call)] = &block.block.stmts[..] else { panic!("not one macro call") };
-    let (path, body) = (&call.mac.path, call.mac.parse_body::<syn::Expr>().unwrap());
-    block.block.stmts = vec![syn::parse_quote!(#path({ #body });)];
+    for statement in &mut block.block.stmts {
+        let syn::Stmt::Macro(call) = statement else { panic!("not a macro call") };
+        let (path, body) = (&call.mac.path, call.mac.parse_body::<syn::Expr>().unwrap());
+        *statement = syn::parse_quote!(#path({ #body }););
+    }
 }
 
 #[test]
@@ -51,6 +53,11 @@ fn settings_expand_as_pinned() {
 #[test]
 fn a_renamed_facade_expands_as_pinned() {
     golden("renamed_facade");
+}
+
+#[test]
+fn cases_expand_as_pinned() {
+    golden("cases");
 }
 
 fn function() -> TokenStream {
@@ -190,6 +197,7 @@ fn secrets_are_judged_by_what_can_be_known() {
         ),
         &["declared twice", "a secret's name", "fewer than 8 characters"],
     );
+    assert_mistakes(&mistakes(quote!(workspace = { "x": "${secrets.a}" }, secrets = { a: shared, b: shared })), &[]);
     let nowhere = "stands nowhere";
     assert_mistakes(
         &mistakes(quote!(secrets = { a: "12345678", b: canary(), c: redroom::canary::jwt() })),
@@ -255,7 +263,7 @@ fn the_signature_is_judged_part_by_part() {
             quote!(
                 async fn f(run: Run, more: u8) {}
             ),
-            "nothing else",
+            "who gives it `more`?",
         ),
         (
             quote!(
@@ -315,6 +323,113 @@ fn test_attributes_are_taken_over_or_refused() {
         (quote!(#[ignore] #[ignore]), "given twice"),
     ] {
         assert_mistakes(&mistakes_of(quote!(), quote!(#attribute async fn f(run: Run) {})), &[wanted]);
+    }
+}
+
+/// The mistakes of a function that takes two values, with these cases.
+fn mistakes_of_cases(cases: TokenStream) -> Vec<String> {
+    mistakes_of(quote!(), quote!(#cases async fn f(run: Run, page: &'static str, status: u16) {}))
+}
+
+#[test]
+fn cases_are_held_against_the_parameters() {
+    let two = quote!(#[redroom::case(a, "x", 1)] #[case(b, "y", 2, ignore = "why",)]);
+    assert_mistakes(&mistakes_of_cases(two), &[]);
+    for (cases, wanted) in [
+        (quote!(), "who gives it `page`?"),
+        (quote!(#[redroom::case]), "a case is a name and a value"),
+        (quote!(#[redroom::case()]), "a case is a name and a value"),
+        (quote!(#[redroom::case = "a"]), "a case is a name and a value"),
+        (quote!(#[redroom::case("x", 1)]), "begins with its name"),
+        (quote!(#[redroom::case(a::b, "x", 1)]), "begins with its name"),
+        (quote!(#[redroom::case(_, "x", 1)]), "begins with its name"),
+        (quote!(#[redroom::case(a = 1, "x", 1)]), "begins with its name"),
+        (quote!(#[redroom::case(a)]), "no value for `page`"),
+        (quote!(#[redroom::case(a, "x")]), "no value for `status`"),
+        (
+            quote!(#[redroom::case(a, "x", 1, 2)]),
+            "a value too many: the function takes `page`, `status` beside its run",
+        ),
+        (quote!(#[redroom::case(a, "x", 1)] #[redroom::case(a, "y", 2)]), "two cases of the name `a`"),
+        (quote!(#[redroom::case(a, "x", 1, ignore, ignore)]), "`ignore` is given twice"),
+        (quote!(#[redroom::case(a, "x", 1, ignore = 1)]), "the reason is a string literal"),
+        (quote!(#[redroom::case(a, "x", 1, ignroe = "w")]), "did you mean `ignore`?"),
+        (quote!(#[redroom::case(a, "x" +, 1)]), "expected an expression"),
+    ] {
+        assert_mistakes(&mistakes_of_cases(cases), &[wanted]);
+    }
+    let all = quote!(#[redroom::case(a)] #[redroom::case("b", 1)] #[redroom::case(a, 1, 2, 3)]);
+    assert_mistakes(
+        &mistakes_of_cases(all),
+        &["begins with its name", "two cases", "no value for", "a value too many"],
+    );
+    let one = quote!(
+        #[redroom::case(a)]
+        #[redroom::case(b)]
+        async fn f(run: Run) {}
+    );
+    assert_mistakes(&mistakes_of(quote!(), one), &["it takes nothing: add a parameter"]);
+    for (parameter, wanted) in [
+        (quote!((a, b): (u8, u8)), "has a name"),
+        (quote!(_: u8), "has a name"),
+        (quote!(page: impl Sized), "a type of its own"),
+    ] {
+        let item = quote!(#[redroom::case(a, x)] async fn f(run: Run, #parameter) {});
+        assert_mistakes(&mistakes_of(quote!(), item), &[wanted]);
+    }
+}
+
+#[test]
+fn tags_are_words_in_a_list() {
+    assert_mistakes(&mistakes(quote!(tags = ["dns", "slow-1", "a_b"],)), &[]);
+    assert_mistakes(&mistakes(quote!(tags = [])), &[]);
+    for (tags, wanted) in [
+        (quote!(tags = "dns"), "tags are listed as they are"),
+        (quote!(tags = TAGS), "tags are listed as they are"),
+        (quote!(tags = ["dns", SLOW]), "a tag is a string literal"),
+        (quote!(tags = ["a b"]), "a tag has letters"),
+        (quote!(tags = ["a,b"]), "a tag has letters"),
+        (quote!(tags = ["-a"]), "a tag has letters"),
+        (quote!(tags = [""]), "a tag has letters"),
+        (quote!(tags = ["a", "a"]), "the tag `a` is given twice"),
+        (quote!(tags = ["a"], tags = ["b"]), "`tags` is given twice"),
+    ] {
+        assert_mistakes(&mistakes(tags), &[wanted]);
+    }
+    let cases =
+        quote!(#[redroom::case(a, "x", 1, tags = ["a b"])] #[redroom::case(b, "x", 1, tags = [], tags = ["b"])]);
+    assert_mistakes(&mistakes_of_cases(cases), &["a tag has letters", "`tags` is given twice"]);
+}
+
+#[test]
+fn a_case_that_is_read_first_goes_below_its_attack_and_one_without_an_attack_is_told_once() {
+    let moved = crate::cases::before_attack(
+        quote!(a, "x"),
+        quote!(
+            #[redroom::attack]
+            #[redroom::case(b, "y")]
+            async fn f(run: Run, page: &str) {}
+        ),
+    );
+    let wanted = quote!(
+        #[redroom::attack]
+        #[redroom::case(b, "y")]
+        #[case(a, "x")]
+        async fn f(run: Run, page: &str) {}
+    );
+    assert_eq!(moved.to_string(), wanted.to_string());
+    for item in [
+        quote!(
+            #[redroom::case(b, "y")]
+            async fn f(run: Run, page: &str) {}
+        ),
+        quote!(
+            struct F;
+        ),
+    ] {
+        let told = crate::cases::before_attack(quote!(a, "x"), item).to_string();
+        assert_eq!(told.matches("compile_error").count(), 1, "{told}");
+        assert!(told.contains("a case belongs to an attack") && !told.contains("case (b"), "{told}");
     }
 }
 

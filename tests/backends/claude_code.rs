@@ -28,7 +28,7 @@ fn gullible() -> Script {
         .say("Set up.")
 }
 
-fn leaking() -> RunOptions {
+pub(crate) fn leaking() -> RunOptions {
     scripted(gullible())
 }
 

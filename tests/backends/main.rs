@@ -7,6 +7,7 @@ mod alike;
 mod attacks;
 mod claude_code;
 mod difference;
+mod snapshots;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -58,7 +59,9 @@ fn main() -> ExitCode {
     // What uses up time or memory is not to be disturbed, for it could come out another way then.
     arguments.test_threads = Some(1);
     let table = [attacks::TABLE, claude_code::TABLE].into_iter().flatten();
-    let trials = table.map(|attack| Trial::ignorable_test(attack.name, || compare(attack))).collect();
+    let compared = table.map(|attack| Trial::ignorable_test(attack.name, || compare(attack)));
+    let held = snapshots::TABLE.iter().map(|attack| Trial::ignorable_test(attack.name, || hold(attack)));
+    let trials = compared.chain(held).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     if let Some(Ok(both)) = BOTH.get() {
         both.runtime.block_on(async { tokio::join!(both.docker.stop(), both.jail.stop()) });
@@ -77,16 +80,34 @@ fn start() -> std::result::Result<Both, Lacking> {
     Ok(Both { runtime, docker, jail })
 }
 
-fn compare(attack: &'static Attack) -> std::result::Result<Completion, Failed> {
-    let both = match BOTH.get_or_init(start) {
-        Ok(both) => both,
-        Err(Lacking { backend, error }) => {
-            let required = std::env::var("REDROOM_REQUIRE").unwrap_or_default();
-            return match required.split(',').any(|required| required == *backend) {
-                true => Err(Failed::from(format!("{backend}: {error}"))),
-                false => Ok(Completion::ignored_with(format!("{backend}: {error}"))),
-            };
+/// Both sessions, or what becomes of a trial without them.
+fn both() -> std::result::Result<&'static Both, std::result::Result<Completion, Failed>> {
+    BOTH.get_or_init(start).as_ref().map_err(|Lacking { backend, error }| {
+        let required = std::env::var("REDROOM_REQUIRE").unwrap_or_default();
+        match required.split(',').any(|required| required == *backend) {
+            true => Err(Failed::from(format!("{backend}: {error}"))),
+            false => Ok(Completion::ignored_with(format!("{backend}: {error}"))),
         }
+    })
+}
+
+/// Holds an attack against its snapshot.
+fn hold(attack: &'static Attack) -> std::result::Result<Completion, Failed> {
+    let both = match both() {
+        Ok(both) => both,
+        Err(without) => return without,
+    };
+    match both.runtime.block_on(snapshots::hold([&both.docker, &both.jail], attack)) {
+        Ok(()) => Ok(Completion::Completed),
+        Err(error) if error.by() == redroom::By::Agent => Ok(Completion::ignored_with(error.to_string())),
+        Err(error) => Err(Failed::from(error.to_string())),
+    }
+}
+
+fn compare(attack: &'static Attack) -> std::result::Result<Completion, Failed> {
+    let both = match both() {
+        Ok(both) => both,
+        Err(without) => return without,
     };
     let [docker, jail] = [&both.docker, &both.jail].map(|redroom| both.runtime.block_on(play(redroom, attack)));
     let (docker, jail) = match (docker, jail) {
@@ -122,7 +143,7 @@ async fn play(redroom: &Redroom, attack: &Attack) -> Result<Value> {
         Body::Test(test) => test(run.clone()).await,
     };
     let result = run.finish().await?;
-    let all = json!({ "seen": seen?, "result": *result });
+    let all = json!({ "seen": seen?, "result": *result, "snapshot": result.snapshot() });
     Ok(alike::normal(all, &id))
 }
 

@@ -8,7 +8,7 @@ use crate::fixture::TWIN;
 use crate::place::{Ended, Place, ended};
 
 /// What starts nothing, or is refused. Written as on a command line.
-const STARTS_NOTHING: [&str; 34] = [
+const STARTS_NOTHING: [&str; 37] = [
     "--list",
     "--list --format terse",
     "--list --format=pretty",
@@ -19,6 +19,9 @@ const STARTS_NOTHING: [&str; 34] = [
     "--list --ignored --format terse",
     "--list many",
     "--list many ends",
+    "--list cases::pages",
+    "--list fixture::cases::pages::polite --exact",
+    "--list fixture::cases::pages --exact",
     "--list many --skip m1",
     "--list many --skip m1 --skip m05 --skip=m06",
     "--list fixture::ends::passes --exact",
@@ -46,7 +49,7 @@ const STARTS_NOTHING: [&str; 34] = [
 ];
 
 /// What runs attacks.
-const RUNS: [&str; 12] = [
+const RUNS: [&str; 14] = [
     "ends",
     "ends --test-threads 1",
     "ends -q --test-threads=1",
@@ -56,6 +59,8 @@ const RUNS: [&str; 12] = [
     "ends --include-ignored --skip fails --skip error",
     "ends --exclude-should-panic -Z unstable-options",
     "ends::passes --show-output",
+    "cases",
+    "setups",
     "ends::passes --report-time -Z unstable-options",
     "ends::fails ends::passes --fail-fast --test-threads 1 -Z unstable-options",
     "ends --format json -Z unstable-options --test-threads 1",
@@ -156,4 +161,46 @@ pub(crate) fn an_order_can_be_had_again() {
     let seed = out.split_once("(shuffle seed: ").unwrap().1.split_once(')').unwrap().0;
     assert_eq!(order(&["--shuffle-seed", seed]).0, mixed);
     assert_eq!(mixed.iter().collect::<BTreeSet<_>>(), sorted.iter().collect::<BTreeSet<_>>());
+}
+
+pub(crate) fn attacks_are_chosen_by_their_tags() {
+    const PASSES: &str = "fixture::ends::passes: test\n";
+    const LATER: &str = "fixture::cases::pages::later: test\n";
+    const POLITE: &str = "fixture::cases::pages::polite: test\n";
+    const URGENT: &str = "fixture::cases::pages::urgent: test\n";
+    let place = Place::new();
+    let list = |line: &str, set: &[(&str, &str)]| {
+        let words = ["--list", "--format", "terse"].into_iter().chain(line.split(' ').filter(|word| !word.is_empty()));
+        ended(place.suite(&words.collect::<Vec<_>>()).envs(set.iter().copied()))
+    };
+    for (line, set, expected) in [
+        ("--tag calm", &[][..], vec![PASSES]),
+        ("--tag web", &[], vec![LATER, POLITE, URGENT]),
+        ("--tag=rude --tag quick", &[], vec![URGENT, PASSES]),
+        ("--tag web --skip-tag rude", &[], vec![LATER, POLITE]),
+        ("--tag web polite", &[], vec![POLITE]),
+        ("--tag web --ignored", &[], vec![LATER]),
+        ("--tag web --exact fixture::ends::passes", &[], vec![]),
+        ("", &[("REDROOM_TAGS", "calm,rude")], vec![URGENT, PASSES]),
+        ("", &[("REDROOM_TAGS", "web"), ("REDROOM_SKIP_TAGS", "rude")], vec![LATER, POLITE]),
+        ("--tag calm", &[("REDROOM_TAGS", "web")], vec![PASSES]),
+        ("", &[("REDROOM_TAGS", "elsewhere")], vec![]),
+    ] {
+        let listed = list(line, set);
+        listed.expect(0, &[]);
+        assert_eq!((listed.out, listed.err), (expected.concat(), String::new()), "{line} {set:?}");
+    }
+    assert!(!list("--skip-tag web", &[]).out.contains("cases") && list("--skip-tag web", &[]).out.contains(PASSES));
+
+    let slipped = place.run(&["--tag", "rdue"]);
+    slipped.expect(101, &["unknown_tag", "--tag: no attack here has the tag `rdue`; did you mean `rude`?"]);
+    assert_eq!(slipped.out, "", "{slipped:#?}");
+    let told = ended(place.suite(&[]).env("REDROOM_TAGS", "rdue"));
+    told.expect(
+        0,
+        &["0 passed; 0 failed; 0 ignored", "REDROOM_TAGS: no attack here has the tag `rdue`; did you mean `rude`?"],
+    );
+    let discovered = place.run(&["--list", "--format", "json", "--tag", "rude"]);
+    discovered.expect(0, &[r#""redroom":{"tags":["rude","web"]}"#]);
+    assert!(!place.path("run/redroom").exists(), "something was started");
 }

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         command_lines::{
             every_command_line_means_what_it_means_to_libtest,
             an_order_can_be_had_again,
+            attacks_are_chosen_by_their_tags,
         },
         telling::{
             a_mistake_is_told_and_is_no_panic,
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         reports::{
             several_processes_make_one_report_without_what_was_planted,
             a_report_is_asked_for_in_every_way,
+            tags_stand_in_reports,
             a_job_gets_one_table,
         },
     ));
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
     all.extend(trials!(with_nextest:
         nextest::{
             each_attack_is_listed_and_run_by_itself,
+            the_environment_chooses_attacks_by_their_tags,
             a_process_for_each_attack_does_not_ask_the_engine_each_time,
             no_more_runs_live_than_may_over_all_processes,
             an_attack_that_is_tried_again_says_which_attempt_it_is,

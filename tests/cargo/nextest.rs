@@ -104,7 +104,10 @@ pub(crate) fn each_attack_is_listed_and_run_by_itself() {
     let by_hand = package.0.run(&["--list", "--format", "terse"]).out;
     assert_eq!(cases.keys().map(|name| format!("{name}: test\n")).collect::<String>(), by_hand);
     let ignored = cases.iter().filter(|(_, case)| case["ignored"] == true).map(|(name, _)| name.as_str());
-    assert_eq!(ignored.collect::<Vec<_>>(), ["fixture::ends::later", "fixture::ends::later_and_silent"]);
+    assert_eq!(
+        ignored.collect::<Vec<_>>(),
+        ["fixture::cases::pages::later", "fixture::ends::later", "fixture::ends::later_and_silent"]
+    );
 
     let alone = package.0.run(&["fixture::ends::passes", "--exact", "--backend", "jail"]);
     let backends = if alone.code == Some(0) { &["docker", "jail"][..] } else { &["docker"] };
@@ -116,6 +119,18 @@ pub(crate) fn each_attack_is_listed_and_run_by_itself() {
         assert_eq!(counts(&package.report()), [6, 2, 0], "{}", package.report());
         assert!(package.0.containers().is_empty(), "{:?}", package.0.containers());
     }
+}
+
+pub(crate) fn the_environment_chooses_attacks_by_their_tags() {
+    let package = Package::new();
+    let ran = ended(
+        package
+            .nextest("run", &["--no-fail-fast", "--retries", "0"])
+            .env("REDROOM_TAGS", "web,calm")
+            .env("REDROOM_SKIP_TAGS", "rude"),
+    );
+    ran.expect(0, &["2 tests run: 2 passed", "fixture::cases::pages::polite", "fixture::ends::passes"]);
+    assert_eq!(counts(&package.report()), [2, 0, 0], "{}", package.report());
 }
 
 pub(crate) fn a_process_for_each_attack_does_not_ask_the_engine_each_time() {

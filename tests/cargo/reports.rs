@@ -122,3 +122,18 @@ pub(crate) fn a_job_gets_one_table() {
     assert!(table.contains("| fixture::leaks::the_token_gets_out | ❌ **failed**: a planted secret"), "{table}");
     assert_eq!(redroom::find_secrets(table.as_bytes(), [("token", SECRET)]), [], "{table}");
 }
+
+pub(crate) fn tags_stand_in_reports() {
+    let place = Place::new();
+    let path = place.path("junit.xml");
+    let mut suite = place.suite(&["--tag", "rude", "--tag", "quick", "--format", "json"]);
+    let ran = ended(suite.env("REDROOM_JUNIT", &path));
+    ran.expect(101, &[r#""tags":"calm,quick""#, r#""tags":"rude,web""#]);
+    assert_eq!(counts(&text(&path)), [2, 1, 0, 0], "{}", text(&path));
+    let report = text(&path);
+    let document = Document::parse(&report).unwrap();
+    let urgent = document.descendants().find(|node| node.attribute("name") == Some("urgent")).unwrap();
+    assert_eq!(urgent.attribute("classname"), Some("cargo::fixture::cases::pages"));
+    let tags = urgent.descendants().find(|node| node.attribute("name") == Some("tags")).unwrap();
+    assert_eq!(tags.attribute("value"), Some("rude,web"));
+}

@@ -13,6 +13,7 @@ mod crowds;
 mod floods;
 mod given_up;
 mod settings;
+mod setups;
 mod side_by_side;
 
 use std::future::Future;
@@ -38,6 +39,7 @@ fn play() -> ExitCode {
         floods::trials(),
         given_up::trials(),
         settings::trials(),
+        setups::trials(),
         side_by_side::trials(),
     ]
     .into_iter()

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::changes::{Change, FoundSecret};
 use super::journal::ModelCall;
+use super::snapshot::KnownSecrets;
 use super::telling;
 use super::tool_call::RecordedToolCall;
 use crate::agent::{Agent, ToolHook, Turn};
@@ -29,7 +30,7 @@ pub struct RunResult {
     pub schema_version: u32,
     /// The run's id: a UUID.
     pub id: String,
-    /// The attack's name: `module::function`.
+    /// The attack's name: `module::function`, and `::case` where it is one.
     pub attack: String,
     /// The agent that was attacked.
     pub agent: AgentFacts,
@@ -66,6 +67,9 @@ pub struct RunResult {
     pub errors: Vec<Error>,
     /// Files of the evidence folder.
     pub artifacts: Artifacts,
+    /// For [`snapshot`](Self::snapshot) to take out; their values are stored nowhere.
+    #[serde(skip)]
+    pub(crate) known_secrets: KnownSecrets,
 }
 
 /// The agent that was attacked.

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// One test, as it is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TestRecord {
-    /// Crate, modules and function: `attacks::web::setup_page`.
+    /// Crate, modules, function and case: `attacks::web::setup_page::polite`.
     pub(crate) path: String,
     /// Where it stands.
     pub(crate) file: String,
@@ -30,7 +30,7 @@ pub(crate) enum Outcome {
 }
 
 impl TestRecord {
-    /// `module::function`: what filters are compared with.
+    /// `module::function`, and `::case`: what filters are compared with.
     pub(crate) fn name(&self) -> &str {
         self.path.split_once("::").map_or(&self.path, |(_, name)| name)
     }
@@ -39,12 +39,12 @@ impl TestRecord {
         self.path.split("::").next().unwrap_or_default()
     }
 
-    /// Crate and modules.
+    /// Crate and modules, and the function whose case it is.
     pub(crate) fn class(&self) -> &str {
         self.path.rsplit_once("::").map_or(&self.path, |(class, _)| class)
     }
 
-    /// The function alone.
+    /// The function alone, or the case.
     pub(crate) fn function(&self) -> &str {
         self.path.rsplit("::").next().unwrap_or_default()
     }

@@ -10,7 +10,7 @@ use super::gathered::Gathered;
 use crate::backend::{Visitor, WORKSPACE};
 use crate::error::{By, Error, Result};
 use crate::evidence::{
-    AgentFacts, Artifacts, Baseline, Collector, FoundSecret, Place, RunResult, SCHEMA_VERSION, Sighting,
+    AgentFacts, Artifacts, Baseline, Collector, FoundSecret, KnownSecrets, Place, RunResult, SCHEMA_VERSION, Sighting,
 };
 use crate::visible::{VisibleStream, visible_json};
 
@@ -169,6 +169,7 @@ impl Live {
             other_ports_unseen: self.other_ports_unseen.clone(),
             errors: self.journal.errors(),
             artifacts: Artifacts::new(self.journal.store().folder().to_owned(), Vec::new()),
+            known_secrets: KnownSecrets::new(&self.secrets),
         }
     }
 

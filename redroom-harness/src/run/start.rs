@@ -35,7 +35,11 @@ pub(crate) async fn start(session: &Arc<Session>, options: RunOptions) -> Result
 }
 
 async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) -> Result<Run> {
+    let own_pages = options.pages_planted();
+    let options = session.settings.set_up(options)?;
     let planting = options.check(&session.settings.fake_domain)?;
+    // The suite's come first. They count where the attack has none, for then its bait is among them.
+    let others = if own_pages == 0 { 0 } else { planting.pages.len() - own_pages };
     let plan = session.settings.plan(options)?;
     let settings = &session.settings;
     guard_can_be_asked(&plan)?;
@@ -119,7 +123,7 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
         placed: entries,
         roots,
         planted_files: planting.workspace.len() + planting.files.len(),
-        pages: planting.pages.iter().map(|page| format!("https://{}{}", page.host, page.path)).collect(),
+        pages: planting.pages[others..].iter().map(|page| format!("https://{}{}", page.host, page.path)).collect(),
         journal,
         recorder,
         sandbox,

@@ -1,8 +1,9 @@
 //! The command line of a suite: everything that libtest accepts, with its meaning, and what only redroom has.
 //!
-//! Words in, what was asked for out: nothing here knows of attacks, and the environment is read for libtest's own variables only.
+//! Words in, what was asked for out: nothing here knows of attacks, and of the environment only what chooses tests is read: libtest's own
+//! variables, and those of tags.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::order::Shuffle;
+use super::tags::{Named, Tags, VARIABLES};
 use crate::report::format::Times;
 
 /// What was asked for.
@@ -38,6 +40,7 @@ pub(super) struct Selection {
     pub(super) filters: Vec<String>,
     pub(super) skip: Vec<String>,
     pub(super) exact: bool,
+    pub(super) tags: Tags,
     pub(super) ignored: Ignored,
     pub(super) exclude_should_panic: bool,
     /// Benchmarks were asked for, and there are none: every test is passed over.
@@ -120,6 +123,19 @@ impl Arguments {
                 return Err(wrong(ErrorKind::InvalidValue, message));
             }
         };
+        let [any_of, none_of] = VARIABLES.map(|name| (name, variable(name)));
+        for (name, value) in [&any_of, &none_of] {
+            if value.as_ref().is_some_and(|value| value.to_str().is_none()) {
+                return Err(wrong(
+                    ErrorKind::InvalidValue,
+                    format!("{name} is not text, should be tags such as `dns,slow`."),
+                ));
+            }
+        }
+        let tags = |argument, (name, value): (&'static str, Option<OsString>)| {
+            Named::new(texts(&found, argument), name, value.as_deref().and_then(OsStr::to_str))
+        };
+        let tags = Tags { any_of: tags("tag", any_of), none_of: tags("skip-tag", none_of) };
         let seed = match (found.get_one::<u64>("shuffle-seed"), number("RUST_TEST_SHUFFLE_SEED")) {
             (Some(seed), _) => Some(Shuffle::By(*seed)),
             (None, Some(Ok(seed))) => Some(Shuffle::By(seed)),
@@ -149,6 +165,7 @@ impl Arguments {
                 filters: texts(&found, "filters"),
                 skip: texts(&found, "skip"),
                 exact: on("exact"),
+                tags,
                 ignored: match (on("ignored"), on("include-ignored")) {
                     (true, _) => Ignored::Only,
                     (_, true) => Ignored::Included,
@@ -231,6 +248,14 @@ fn command() -> Command {
             value("skip", "FILTER", "Leave out attacks whose names contain FILTER; can be given several times")
                 .action(ArgAction::Append),
             flag("exact", "A filter is a whole name, and so is one of --skip"),
+            value(
+                "tag",
+                "NAME",
+                "Run attacks that have this tag; can be given several times, and one of them is enough",
+            )
+            .action(ArgAction::Append),
+            value("skip-tag", "NAME", "Leave out attacks that have this tag; can be given several times")
+                .action(ArgAction::Append),
             flag("list", "Print the names, and start nothing"),
             flag("fail-fast", "Begin no other attack after the first that fails"),
             value("test-threads", "N", "How many attacks this process runs at once; sets --parallel, too")
@@ -348,6 +373,12 @@ mod tests {
         assert_eq!(own.profile.as_deref(), Some("ci"));
         assert_eq!((own.parallel, own.backend.as_deref()), (Some(8), Some("jail")));
         assert_eq!(own.junit, Some(PathBuf::from("out/junit.xml")));
+        let tags = |words, set: &[(&str, &str)]| parse_with(words, set).unwrap().selection.tags;
+        let given = tags(&["--tag", "dns", "--tag=web", "--skip-tag", "slow"], &[("REDROOM_TAGS", "x")]);
+        let any_of = Named::new(vec!["dns".to_owned(), "web".to_owned()], VARIABLES[0], None);
+        assert_eq!(given, Tags { any_of, none_of: Named::new(vec!["slow".to_owned()], VARIABLES[1], None) });
+        let set = tags(&[], &[("REDROOM_TAGS", "dns,web"), ("REDROOM_SKIP_TAGS", "slow")]);
+        assert!(set.let_through(&["web"]) && !set.let_through(&["web", "slow"]) && !set.let_through(&["x"]));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::panics;
 use crate::error::{By, Error};
 use crate::evidence::{RunResult, held};
 use crate::redroom::Redroom;
-use crate::registry::{Registration, ShouldPanic};
+use crate::registry::{Prepared, Registration, ShouldPanic};
 use crate::report::record::Outcome;
 use crate::report::story::{Telling, story};
 use crate::run::Run;
@@ -57,9 +57,9 @@ pub(super) async fn play(
     longest: Duration,
     streamed: bool,
 ) -> Played {
-    // Expressions in the attribute are the test's own code.
-    let options = match catch_unwind(attack.options) {
-        Ok(options) => options,
+    // Expressions in the attribute and in a case are the test's own code.
+    let Prepared { options, body } = match catch_unwind(attack.prepare) {
+        Ok(prepared) => prepared,
         Err(payload) => {
             let told = panics::told(&*payload, attack.file, attack.line);
             return Played::without_run(Outcome::Failed(held::everything().text(told.message)));
@@ -71,7 +71,7 @@ pub(super) async fn play(
         Err(error) => return Played::could_not(&error),
     };
     let shown = |message: String| run.shown(message);
-    let body = AssertUnwindSafe((attack.body)(run.clone())).catch_unwind();
+    let body = AssertUnwindSafe(body(run.clone())).catch_unwind();
     let ended = match tokio::time::timeout(timeout, body).await {
         Ok(Ok(Ok(()))) => Ended::Returned,
         Ok(Ok(Err(message))) => Ended::Failed(shown(message)),

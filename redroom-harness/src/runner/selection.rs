@@ -35,6 +35,7 @@ impl Selection {
         let matches = |filter: &String| if self.exact { name == filter } else { name.contains(filter.as_str()) };
         (self.filters.is_empty() || self.filters.iter().any(matches))
             && !self.skip.iter().any(matches)
+            && self.tags.let_through(attack.tags)
             && (self.ignored != Ignored::Only || attack.is_ignored())
             && !(self.exclude_should_panic && attack.should_panic != ShouldPanic::No)
     }
@@ -42,9 +43,10 @@ impl Selection {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tags::{Named, Tags};
     use super::*;
     use crate::options::RunOptions;
-    use crate::registry::Ignore;
+    use crate::registry::{Ignore, Prepared};
 
     fn attack(name: &'static str, ignore: Ignore, should_panic: ShouldPanic) -> &'static Registration {
         Box::leak(Box::new(Registration {
@@ -53,8 +55,8 @@ mod tests {
             line: 1,
             ignore,
             should_panic,
-            options: RunOptions::new,
-            body: |_| Box::pin(async { Ok(()) }),
+            tags: if should_panic == ShouldPanic::No { &["calm"] } else { &["panics"] },
+            prepare: || Prepared { options: RunOptions::new(), body: Box::new(|_| Box::pin(async { Ok(()) })) },
         }))
     }
 
@@ -98,6 +100,14 @@ mod tests {
         assert_eq!(with(Ignored::PassedOver), [("dns::name", false), ("dns::old", true)]);
         assert_eq!(with(Ignored::Included), [("dns::name", false), ("dns::old", false)]);
         assert_eq!(with(Ignored::Only), [("dns::old", false)]);
+    }
+
+    #[test]
+    fn a_tag_lets_through_what_the_filters_let_through_too() {
+        let calm = Named::new(vec!["calm".to_owned()], "REDROOM_TAGS", None);
+        let tags = Tags { any_of: calm, none_of: Named::default() };
+        let web = Selection { tags, ..selection(&["web"], &[], false) };
+        assert_eq!(let_through(&web), [("web::page", false)]);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::outbound::Proxies;
 /// | `REDROOM_PROFILE` | which profile of the settings file is laid over the rest of it |
 /// | `REDROOM_REQUIRE` | backends that must be there: `docker`, `jail` |
 /// | `REDROOM_CLAUDE_CODE` | the program of Claude Code, in place of the one that would be fetched |
+/// | `REDROOM_TAGS`, `REDROOM_SKIP_TAGS` | which attacks are run, by their tags; the command line reads them |
 /// | `NEXTEST_RUN_ID`, `NEXTEST_ATTEMPT` | the run, and which attempt at the test it is |
 /// | `GITHUB_STEP_SUMMARY` | the file that a table of the attacks is added to |
 /// | `ANTHROPIC_API_KEY` | the key of the model where no other is set; it stays in the harness |
@@ -151,8 +152,8 @@ fn target_folder() -> Option<PathBuf> {
 }
 
 /// The variables of ours.
-pub(super) const NAMES: [&str; 9] =
-    ["BACKEND", "PARALLEL", "OUT", "JUNIT", "CONFIG", "PROFILE", "REQUIRE", "CLAUDE_CODE", "RUN"];
+pub(super) const NAMES: [&str; 11] =
+    ["BACKEND", "PARALLEL", "OUT", "JUNIT", "CONFIG", "PROFILE", "REQUIRE", "CLAUDE_CODE", "RUN", "TAGS", "SKIP_TAGS"];
 
 /// Refuses a variable of ours that does not exist: what it was meant to set would silently not be set.
 fn check_names(names: impl Iterator<Item = String>) -> Result<()> {

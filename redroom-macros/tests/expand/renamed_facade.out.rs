@@ -7,20 +7,25 @@ const _: () = {
             line: ::core::line!(),
             ignore: crate::testing::redroom::private::Ignore::Yes,
             should_panic: crate::testing::redroom::private::ShouldPanic::Yes,
-            options: || {
-                crate::testing::redroom::RunOptions::new()
-                    .model(|request| async move { Reply::text("no") })
-                    .tool_call_check(
-                        crate::testing::redroom::ToolCallCheck::url(
-                                "https://guard.example/check",
+            tags: &[],
+            prepare: || {
+                crate::testing::redroom::private::Prepared {
+                    options: {
+                        crate::testing::redroom::RunOptions::new()
+                            .model(|request| async move { Reply::text("no") })
+                            .tool_call_check(
+                                crate::testing::redroom::ToolCallCheck::url(
+                                        "https://guard.example/check",
+                                    )
+                                    .header("authorization", "Bearer x"),
                             )
-                            .header("authorization", "Bearer x"),
-                    )
+                    },
+                    body: ::std::boxed::Box::new(move |run| ::std::boxed::Box::pin(async move {
+                        let outcome = guarded(run).await;
+                        crate::testing::redroom::private::Outcome::into_result(outcome)
+                    })),
+                }
             },
-            body: |run| ::std::boxed::Box::pin(async move {
-                let outcome = guarded(run).await;
-                crate::testing::redroom::private::Outcome::into_result(outcome)
-            }),
         }
     });
 };

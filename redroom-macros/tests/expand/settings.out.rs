@@ -11,25 +11,32 @@ const _: () = {
             line: ::core::line!(),
             ignore: ::redroom::private::Ignore::Because("needs a gateway"),
             should_panic: ::redroom::private::ShouldPanic::With("leaked"),
-            options: || {
-                ::redroom::RunOptions::new()
-                    .workspace(redroom::dir("tests/fixtures/calculator").with_secrets())
-                    .secrets(::redroom::Secrets::new())
-                    .agent(Shell::new())
-                    .model_proxy(
-                        ::redroom::ModelProxy::new("http://localhost:4000")
-                            .header("x-api-key", key()),
-                    )
-                    .no_tool_call_check()
-                    .no_model()
-                    .allow_provider_tools(["web_search"])
-                    .limits(::redroom::Limits::new().memory("4g").cpus(1))
-                    .timeout(Duration::from_secs(60))
+            tags: &[],
+            prepare: || {
+                ::redroom::private::Prepared {
+                    options: {
+                        ::redroom::RunOptions::new()
+                            .workspace(
+                                redroom::dir("tests/fixtures/calculator").with_secrets(),
+                            )
+                            .secrets(::redroom::Secrets::new())
+                            .agent(Shell::new())
+                            .model_proxy(
+                                ::redroom::ModelProxy::new("http://localhost:4000")
+                                    .header("x-api-key", key()),
+                            )
+                            .no_tool_call_check()
+                            .no_model()
+                            .allow_provider_tools(["web_search"])
+                            .limits(::redroom::Limits::new().memory("4g").cpus(1))
+                            .timeout(Duration::from_secs(60))
+                    },
+                    body: ::std::boxed::Box::new(move |run| ::std::boxed::Box::pin(async move {
+                        let outcome = r#loop(run).await;
+                        ::redroom::private::Outcome::into_result(outcome)
+                    })),
+                }
             },
-            body: |run| ::std::boxed::Box::pin(async move {
-                let outcome = r#loop(run).await;
-                ::redroom::private::Outcome::into_result(outcome)
-            }),
         }
     });
 };

@@ -80,10 +80,14 @@ pub(crate) fn discovered(attacks: &[&Registration]) -> String {
             Ignore::Yes => (true, ""),
             Ignore::Because(reason) => (true, reason),
         };
-        json!({
+        let mut object = json!({
             "type": "test", "event": "discovered", "name": attack.test_name(), "ignore": ignore, "ignore_message": message,
             "source_path": attack.file, "start_line": attack.line,
-        })
+        });
+        if !attack.tags.is_empty() {
+            object["redroom"] = json!({ "tags": attack.tags });
+        }
+        object
     };
     let ignored = attacks.iter().filter(|attack| attack.is_ignored()).count();
     let first = json!({ "type": "suite", "event": "discovery" });

@@ -1,0 +1,6 @@
+#[redroom::case(polite, "Please …")]
+struct Attack;
+
+fn main() {
+    let _ = Attack;
+}

@@ -1,0 +1,9 @@
+use redroom::Run;
+
+#[redroom::attack]
+#[redroom::case(polite)]
+async fn attack(run: Run) {
+    drop(run);
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use redroom::Run;
+
+#[redroom::attack(tags = "dns")]
+async fn attack(run: Run) {
+    drop(run);
+}
+
+fn main() {}
