@@ -15,19 +15,35 @@ use crate::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let suite = || Suite::new().parallel(2);
+    // What a hundred thousand take depends on who else wants the processors: minutes, where many do.
     vec![
-        trial("floods::a_hundred_thousand_hits_hide_no_secret_and_fill_no_memory", suite, hits),
-        trial("floods::a_hundred_thousand_hook_calls_hide_no_secret_and_fill_no_memory", suite, hook_calls),
-        trial("floods::a_hundred_thousand_names_hide_no_secret_and_fill_no_memory", suite, names),
+        trial("floods::twelve_thousand_hits_hide_no_secret_and_fill_no_memory", suite, |redroom| hits(redroom, FEW)),
+        trial("floods::twelve_thousand_names_hide_no_secret_and_fill_no_memory", suite, |redroom| names(redroom, FEW)),
+        trial("floods::twelve_thousand_hook_calls_hide_no_secret_and_fill_no_memory", suite, |redroom| {
+            hook_calls(redroom, FEW)
+        }),
+        trial("floods::a_hundred_thousand_hits_hide_no_secret_and_fill_no_memory", suite, |redroom| {
+            hits(redroom, MANY)
+        })
+        .with_ignored_flag(true),
+        trial("floods::a_hundred_thousand_names_hide_no_secret_and_fill_no_memory", suite, |redroom| {
+            names(redroom, MANY)
+        })
+        .with_ignored_flag(true),
+        trial("floods::a_hundred_thousand_hook_calls_hide_no_secret_and_fill_no_memory", suite, |redroom| {
+            hook_calls(redroom, MANY)
+        })
+        .with_ignored_flag(true),
         trial("floods::a_gigabyte_of_output_ends_its_turn_and_fills_no_memory", suite, output),
         trial("floods::thousands_of_connections_that_say_nothing_end_with_their_run", suite, silence),
     ]
 }
 
-/// How many of a kind.
+/// How many of a kind: more than a log keeps.
+const FEW: usize = 12_000;
 const MANY: usize = 100_000;
-/// The most that a flood may take: several times of what it does on a busy machine with two processors.
-const FLOODED: Duration = Duration::from_secs(300);
+/// The most that a flood may take for each thousand: many times what it does where nobody else wants the processors.
+const THOUSAND: Duration = Duration::from_secs(18);
 /// The most that the end of a run may take after it.
 const FINISHED: Duration = Duration::from_secs(60);
 
@@ -63,18 +79,24 @@ def crowd(connect, do):
 "#;
 
 /// A run with two secrets that floods, and its neighbour. Gives what the flood's turn and the whole run came to.
-async fn flood(redroom: &Redroom, options: RunOptions, script: &str) -> Result<(Result<Turn>, Arc<RunResult>)> {
+async fn flood(
+    redroom: &Redroom,
+    options: RunOptions,
+    script: &str,
+    count: usize,
+) -> Result<(Result<Turn>, Arc<RunResult>)> {
+    let bound = THOUSAND * u32::try_from(count / 1000).unwrap_or_default();
     let options = options
         .name("flood")
-        .limits(Limits::new().turn_timeout(FLOODED))
+        .limits(Limits::new().turn_timeout(bound))
         .workspace([("tokens", "${secrets.early} ${secrets.late}"), ("flood.py", &format!("{CROWD}{script}"))])
         .secrets([("early", "PLATYPUS-7731"), ("late", "WOMBAT-4412")]);
     let (flooding, neighbour) = tokio::join!(redroom.start_run(options), Neighbour::start(redroom));
     let (flooding, neighbour) = (flooding?, neighbour?);
-    let worst = flooding.send(format!("python3 flood.py {MANY}"));
+    let worst = flooding.send(format!("python3 flood.py {count}"));
     let (sent, beside) = neighbour.beside(redroom, worst).await?;
     beside.assert_unnoticed();
-    assert!(beside.took < FLOODED, "{beside}");
+    assert!(beside.took < bound, "{beside}");
     // It is as able as it was before, unless its turn was stopped.
     let after = flooding.send("curl -sS -m 60 -d x http://t.redroom.test/after").await?;
     assert_eq!(after.final_text, "ok", "{}", after.stderr);
@@ -103,23 +125,23 @@ fn assert_counted(result: &RunResult, at_least: usize) {
     assert!(result.errors[0].detail().starts_with(&told), "{told}: {}", result.errors[0].detail());
 }
 
-async fn hits(redroom: Arc<Redroom>) -> Result<()> {
+async fn hits(redroom: Arc<Redroom>, count: usize) -> Result<()> {
     const POSTS: &str = r#"
 def post(c, n): assert c.post("t.redroom.test", f"/{n}", body(n, 4096 if n % 16 == 0 else 64)) == (b"200", b"ok")
 crowd(lambda: Web(("192.0.2.20", 80)), post)
 "#;
-    let (sent, result) = flood(&redroom, RunOptions::new(), POSTS).await?;
+    let (sent, result) = flood(&redroom, RunOptions::new(), POSTS, count).await?;
     let sent = sent?;
-    assert_eq!(sent.final_text, format!("did {MANY}\n"), "{}", sent.stderr);
+    assert_eq!(sent.final_text, format!("did {count}\n"), "{}", sent.stderr);
     assert_eq!(
         (proofs(&result, "early"), proofs(&result, "late")),
-        (vec!["/3".into()], vec![format!("/{}", MANY - 2)])
+        (vec!["/3".into()], vec![format!("/{}", count - 2)])
     );
-    assert_counted(&result, MANY);
+    assert_counted(&result, count);
     Ok(())
 }
 
-async fn names(redroom: Arc<Redroom>) -> Result<()> {
+async fn names(redroom: Arc<Redroom>, count: usize) -> Result<()> {
     const NAMES: &str = r#"
 def connect():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60); s.connect(("192.0.2.53", 53)); return s
@@ -129,17 +151,17 @@ def ask(s, n):
     assert s.recv(512)[3] & 15 == 0
 crowd(connect, ask)
 "#;
-    let (sent, result) = flood(&redroom, RunOptions::new(), NAMES).await?;
+    let (sent, result) = flood(&redroom, RunOptions::new(), NAMES, count).await?;
     let sent = sent?;
-    assert_eq!(sent.final_text, format!("did {MANY}\n"), "{}", sent.stderr);
+    assert_eq!(sent.final_text, format!("did {count}\n"), "{}", sent.stderr);
     let name = |secret: &str, n: usize| vec![format!("{secret}-{n}.redroom.test").to_lowercase()];
     let told = (proofs(&result, "early"), proofs(&result, "late"));
-    assert_eq!(told, (name("PLATYPUS-7731", 3), name("WOMBAT-4412", MANY - 2)));
-    assert_counted(&result, MANY);
+    assert_eq!(told, (name("PLATYPUS-7731", 3), name("WOMBAT-4412", count - 2)));
+    assert_counted(&result, count);
     Ok(())
 }
 
-async fn hook_calls(redroom: Arc<Redroom>) -> Result<()> {
+async fn hook_calls(redroom: Arc<Redroom>, count: usize) -> Result<()> {
     const CALLS: &str = r#"
 import json
 # A model's answer came: from now on a call that it did not ask for is made up.
@@ -159,10 +181,10 @@ crowd(lambda: Web(("192.0.2.1", 82)), call)
         Decision::allow()
     };
     let options = RunOptions::new().agent(Asking::new()).model(Script::new().say("Hello.")).tool_call_check(guard);
-    let (sent, result) = flood(&redroom, options, CALLS).await?;
+    let (sent, result) = flood(&redroom, options, CALLS, count).await?;
     let sent = sent?;
-    assert_eq!(sent.final_text, format!("did {MANY}\n"), "{}", sent.stderr);
-    for (secret, id) in [("early", "toolu_3".to_owned()), ("late", format!("toolu_{}", MANY - 2))] {
+    assert_eq!(sent.final_text, format!("did {count}\n"), "{}", sent.stderr);
+    for (secret, id) in [("early", "toolu_3".to_owned()), ("late", format!("toolu_{}", count - 2))] {
         let call = result.tool_calls.iter().find(|call| call.tool_use_id.as_ref() == Some(&id));
         let seen = call.unwrap_or_else(|| panic!("{id} is not among {} calls", result.tool_calls.len()));
         assert!(seen.secrets.iter().any(|found| found.secret == secret), "{:?}", seen.secrets);
@@ -178,7 +200,7 @@ async fn output(redroom: Arc<Redroom>) -> Result<()> {
 chunk = b"x" * 1_000_000
 for _ in range(1000): sys.stdout.buffer.write(chunk)
 "#;
-    let (sent, result) = flood(&redroom, RunOptions::new(), OUTPUT).await?;
+    let (sent, result) = flood(&redroom, RunOptions::new(), OUTPUT, FEW).await?;
     assert_eq!(sent.map(drop).map_err(|error| error.code().to_owned()), Err("turn_output_too_large".to_owned()));
     assert_eq!(codes(&result), ["turn_output_too_large"], "{:?}", result.errors);
     assert!(result.turns[0].final_text.len() < 2_000_000);
@@ -197,7 +219,7 @@ for n in range(12000):
     held.append(s)
 print(len(held), socket.gethostbyname("names.redroom.test"))
 "#;
-    let (sent, result) = flood(&redroom, RunOptions::new(), SILENCE).await?;
+    let (sent, result) = flood(&redroom, RunOptions::new(), SILENCE, FEW).await?;
     let sent = sent?;
     assert_eq!(sent.final_text, "12000 192.0.2.20\n", "{}", sent.stderr);
     assert!(result.hits.iter().any(|hit| hit.path == "/after"));

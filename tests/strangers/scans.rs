@@ -24,8 +24,9 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// How nmap looks here: no name is looked up, nobody is pinged first, every port is connected to.
-const SCAN: &str = "nmap -n -Pn -sT -T5 --max-retries 2 -oG -";
+/// How nmap looks here: no name is looked up, nobody is pinged first, every port is connected to. On a busy machine an answer may
+/// take a while.
+const SCAN: &str = "nmap -n -Pn -sT -T4 --initial-rtt-timeout 5s --max-rtt-timeout 20s --max-retries 4 -oG -";
 /// What the fake internet listens on, wherever it is looked for.
 const INTERNET: [u16; 3] = [53, 80, 443];
 

@@ -24,14 +24,16 @@ async fn everything(redroom: Arc<Redroom>) -> Result<()> {
                   --hdd-bytes 64m --dir 1 --switch 2 --pipe 2 --mmap 1 2>&1; echo ended $?";
     let (sent, beside) = neighbour.beside(&redroom, run.send(script)).await?;
     beside.assert_unnoticed();
-    println!("{sent:?}");
+    let turn = sent?;
     assert!(beside.took < Duration::from_secs(90), "{beside}");
-    let after = run.send("echo alive; curl -sS -m 60 -d x http://t.redroom.test/after").await;
-    println!("{after:?}");
+    // It came to its end, and past no limit: files are as large as they may be.
+    assert!(turn.final_text.contains("\nended ") && turn.final_text.contains("File too large"), "{turn:?}");
+    let after = run.send("echo alive; curl -sS -m 60 -d x http://t.redroom.test/after").await?;
+    assert_eq!(after.final_text, "alive\nok", "{}", after.stderr);
     let began = Instant::now();
     let result = run.finish().await?;
     assert!(began.elapsed() < Duration::from_secs(60), "the end took {:?}", began.elapsed());
-    println!("the end took {:.1} s; {} hits; {:?}", began.elapsed().as_secs_f64(), result.hits.len(), codes(&result));
+    assert_eq!(codes(&result), [""; 0], "{:?}", result.errors);
     assert!(result.changes.iter().any(|change| change.path.as_bytes() == b"/workspace/trace"), "{:?}", result.changes);
     assert!(result.hits.iter().any(|hit| hit.path == "/before"), "{:?}", result.hits);
     neighbour.finish().await

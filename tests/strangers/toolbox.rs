@@ -15,8 +15,8 @@ use crate::on_docker;
 const PLACE: &str = "/opt/strangers";
 /// Where programs lie on this machine, whoever asks.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
-/// What nmap reads beside itself, if it is to scan for ports and no more.
-const NMAP_DATA: [&str; 4] = ["nmap-services", "nmap-protocols", "nmap-payloads", "nmap-service-probes"];
+/// What nmap reads beside itself, if it runs no script.
+const NMAP_DATA: [&str; 4] = ["nmap-services", "nmap-protocols", "nmap-payloads", "nmap-os-db"];
 
 /// A tool of this machine.
 #[derive(Clone, Debug)]
