@@ -35,6 +35,9 @@ fn escape(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
 /// JSON that says the same with nothing in it that a terminal obeys: characters that may stand in a string as they are become
 /// escapes. Also of text that is no JSON, line by line.
 pub(crate) fn visible_json(json: &str) -> Cow<'_, str> {
+    if is_plain(json.as_bytes()) {
+        return Cow::Borrowed(json);
+    }
     let hostile = |character: char| is_hostile(character) && !matches!(character, '\n' | '\t');
     if !json.contains(hostile) {
         return Cow::Borrowed(json);
@@ -63,6 +66,9 @@ pub(crate) struct VisibleStream {
 impl VisibleStream {
     /// Takes the next piece, and gives what is known of it.
     pub(crate) fn feed(&mut self, piece: &[u8], give: impl FnOnce(&[u8])) {
+        if self.held.is_empty() && is_plain(piece) {
+            return give(piece);
+        }
         let mut bytes = std::mem::take(&mut self.held);
         bytes.extend_from_slice(piece);
         let whole = bytes.len() - unfinished(&bytes);
@@ -101,6 +107,12 @@ fn shown(bytes: &[u8]) -> Vec<u8> {
         chunk.invalid().iter().for_each(|byte| write!(text, "\\x{byte:02x}").unwrap_or_default());
     }
     text.into_bytes()
+}
+
+/// Whether there is nothing but ASCII that is shown, line feeds and tabs. Nearly all evidence is, and a flood is a lot of it: a look
+/// at each byte costs a fraction of one at each character, in builds for tests above all.
+fn is_plain(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'))
 }
 
 /// Whether a terminal would do something else with it than show it in its place.

@@ -5,6 +5,8 @@
 #[path = "../asking/mod.rs"]
 #[expect(dead_code, reason = "other suites use more of it")]
 mod asking;
+#[path = "../beside/mod.rs"]
+mod beside;
 #[path = "../both/mod.rs"]
 mod both;
 

@@ -31,25 +31,10 @@ impl Host {
         ports.map(|ports| ports.join(" "))
     }
 
-    /// Every address of the host, for the agent to try.
+    /// Every address of the host, for the agent to try, and what engines call it.
     fn addresses() -> String {
-        let v4 = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
-        let v4 = v4.lines().zip(v4.lines().skip(1)).filter(|(_, next)| next.contains("/32 host LOCAL"));
-        let mut addresses: Vec<String> =
-            v4.filter_map(|(line, _)| Some(line.split("-- ").nth(1)?.trim().to_owned())).collect();
-        let v6 = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
-        addresses.extend(v6.lines().filter_map(|line| {
-            let number = u128::from_str_radix(line.split_whitespace().next()?, 16).ok()?;
-            Some(Ipv6Addr::from(number).to_string())
-        }));
-        addresses.extend([
-            "172.17.0.1".to_owned(),
-            "host.docker.internal".to_owned(),
-            "gateway.docker.internal".to_owned(),
-        ]);
-        addresses.sort_unstable();
-        addresses.dedup();
-        addresses.join(" ")
+        let names = ["host.docker.internal", "gateway.docker.internal"].map(str::to_owned);
+        crate::host::addresses().into_iter().chain(names).collect::<Vec<_>>().join(" ")
     }
 
     /// Whether anybody came.

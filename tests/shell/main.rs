@@ -2,6 +2,8 @@
 
 #[path = "../both/mod.rs"]
 mod both;
+#[path = "../host/mod.rs"]
+mod host;
 
 mod answers;
 mod containers;

@@ -16,6 +16,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -111,8 +112,13 @@ impl Processes {
         loop {
             tokio::select! {
                 chunk = output.next(), if open => match chunk {
-                    Some(Ok(chunk)) => if relay.take(chunk).is_break() {
-                        return Ok(Followed::Cut(Ended::OutputLimit));
+                    Some(Ok(chunk)) => {
+                        if relay.take(chunk).is_break() {
+                            return Ok(Followed::Cut(Ended::OutputLimit));
+                        }
+                        // A flood always has a next one, and what is done with each takes time: whoever else lives on this
+                        // thread gets a turn between.
+                        yield_now().await;
                     },
                     // Streams close before the state is set, and a command may close its own and go on.
                     Some(Err(_)) | None => {

@@ -15,6 +15,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{oneshot, watch};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -255,6 +256,8 @@ impl Streams {
 
     /// Passes on what comes next.
     async fn next(&mut self, relay: &mut Relay<'_>) -> ControlFlow<()> {
+        // A flood always has a next one, and what is done with each takes time: whoever else lives on this thread gets a turn between.
+        yield_now().await;
         let [out, err] = &mut self.chunks;
         let (which, read) = tokio::select! {
             read = read(&mut self.out, out) => (Stream::Out, read),
