@@ -65,7 +65,8 @@ async fn attack(redroom: Arc<Redroom>, target: &'static str, asks_meanwhile: boo
     let meanwhile = if asks_meanwhile { MEANWHILE } else { 0 };
     assert_eq!(answers, meanwhile, "{turn:?}");
     // Who is turned away at once has ended; who sends its head slowly has not.
-    let at_work = turn.final_text.lines().find_map(|line| line.strip_prefix("at work: ")?.parse::<u32>().ok());
+    let at_work =
+        turn.final_text.split_once("at work: ").and_then(|(_, rest)| rest.lines().next()?.parse::<u32>().ok());
     assert_eq!(at_work.is_some_and(|count| count > 0), asks_meanwhile, "the answers came too late: {turn:?}");
     assert_eq!(turn.final_text.matches("Exit status").count(), 4, "each way came to its end: {turn:?}");
     let answers = turn.final_text.matches("the guard was asked").count();
