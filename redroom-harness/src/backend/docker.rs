@@ -102,7 +102,7 @@ impl Docker {
     }
 
     /// Why there is none, in few words: of an error `docker_unavailable`.
-    pub(super) fn absence(unavailable: &Error) -> &'static str {
+    pub(super) fn absence(unavailable: &Error) -> &str {
         engine::in_short(unavailable)
     }
 

@@ -286,10 +286,13 @@ fn nowhere(error: &AddressError) -> Error {
 /// What is said of a socket that this user may not use.
 const FORBIDDEN: &str = "your user may not use this socket";
 
-/// Why no engine answers, in few words, for whoever takes its place.
-pub(super) fn in_short(unavailable: &Error) -> &'static str {
-    if unavailable.detail().contains(FORBIDDEN) {
+/// Why no engine is used, in few words, for whoever takes its place: one that answers and is unfit says why first.
+pub(super) fn in_short(unavailable: &Error) -> &str {
+    let detail = unavailable.detail();
+    if detail.contains(FORBIDDEN) {
         "an engine may be there, but this user may not use its socket: permission denied"
+    } else if detail.starts_with("the engine ") {
+        detail.split([':', ';']).next().unwrap_or(detail)
     } else {
         "no engine answers"
     }
@@ -383,6 +386,7 @@ mod tests {
             let error = fit(&unfit).unwrap_err();
             assert_eq!(error.code(), "docker_unavailable");
             assert!(error.detail().contains(word), "{error}");
+            assert!(in_short(&error).starts_with("the engine ") && in_short(&error).len() < 60, "{}", in_short(&error));
         }
     }
 
