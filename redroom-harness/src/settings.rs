@@ -21,7 +21,7 @@ use crate::slot::MAX_PARALLEL;
 use crate::suite::Suite;
 
 pub(crate) use environment::Environment;
-use file::ConfigFile;
+pub(crate) use file::ConfigFile;
 
 /// The agent's version where nobody names one.
 pub(crate) const CLAUDE_CODE_VERSION: &str = "2.1.332";
@@ -79,7 +79,7 @@ impl Settings {
         Self::join(environment, suite, ConfigFile::default())
     }
 
-    fn join(environment: Environment, suite: Suite, file: ConfigFile) -> Result<Self> {
+    pub(crate) fn join(environment: Environment, suite: Suite, file: ConfigFile) -> Result<Self> {
         let parallel = in_range(environment.parallel.or(suite.parallel).or(file.parallel).unwrap_or(4))?;
         let backend = environment.backend.clone().or(suite.backend).or(file.backend.clone());
         let fake_domain = suite.fake_domain.or(file.fake_domain.clone()).unwrap_or_else(|| DEFAULT_DOMAIN.to_owned());

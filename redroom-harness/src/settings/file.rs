@@ -114,7 +114,7 @@ impl ConfigFile {
         Ok(ConfigFile::default())
     }
 
-    fn parse(path: &Path, text: &str) -> Result<Self> {
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Self> {
         let root: Root = toml::from_str(text).map_err(|error| broken(path, text, &error))?;
         let limits = root.limits.map(LimitsTable::into_limits).unwrap_or_default();
         Ok(ConfigFile {
