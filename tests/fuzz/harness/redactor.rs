@@ -28,7 +28,10 @@ pub(super) fn run(data: &[u8]) {
     assert!(!redactor.finds(&stored), "{}", stored.escape_ascii());
     assert!(redactor.finds(&bytes) || stored == bytes);
     streamed(&redactor, chunks(&[&bytes[..], &bytes].concat()));
-    over_an_edge(&mut edge, &redactor, [key, other], &bytes);
+    // Much to look at: for some inputs only.
+    if bytes.len() % 32 == 0 {
+        over_an_edge(&mut edge, &redactor, [key, other], &bytes);
+    }
     passed(&redactor, &bytes);
     json_keeps_its_shape(&redactor, before, &standing, after);
     if let Ok(value) = serde_json::from_slice::<Value>(after) {
