@@ -315,16 +315,13 @@ proptest! {
 fn a_value_that_begins_where_a_crowd_of_others_ends_is_not_cut_in_two() {
     let redactor = Redactor::new(["aaaaaaaa", "tok-8842-aaab"]);
     // So many that overlap each other that there is no place between two to cut at.
-    let edge = WINDOW + WIDEST * "tok-8842-aaab".len() + 64;
-    for crowd in edge - 6..edge {
-        let mut redaction = redactor.stream();
-        let mut redacted = Vec::new();
-        let crowd = vec![b'a'; crowd];
-        for chunk in [&crowd[..], b"tok-88", b"42-aaab and more"] {
-            redaction.feed(chunk, |piece| redacted.extend_from_slice(piece));
-        }
-        redaction.end(|piece| redacted.extend_from_slice(piece));
-        assert!(!redactor.finds(&redacted), "{}", redacted.escape_ascii());
-        assert!(redacted.ends_with(b" and more"));
+    let crowd = vec![b'a'; WINDOW + WIDEST * "tok-8842-aaab".len() + 64 - 3];
+    let mut redaction = redactor.stream();
+    let mut redacted = Vec::new();
+    for chunk in [&crowd[..], b"tok-88", b"42-aaab and more"] {
+        redaction.feed(chunk, |piece| redacted.extend_from_slice(piece));
     }
+    redaction.end(|piece| redacted.extend_from_slice(piece));
+    assert!(!redactor.finds(&redacted), "{}", redacted.escape_ascii());
+    assert!(redacted.ends_with(b" and more"));
 }
