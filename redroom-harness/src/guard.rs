@@ -34,7 +34,7 @@ pub(crate) use payload::HookEvent;
 
 use crate::error::{By, Call, Error, Result};
 use crate::outbound::Client;
-use verdict::Verdict;
+pub(crate) use verdict::Verdict;
 
 /// How long a guard may take; the sidecar waits longer, and the agent's hook longer still.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(25);

@@ -7,6 +7,11 @@ pub mod backend;
 mod error;
 mod evidence;
 mod excerpt;
+/// What `tests/fuzz` reaches of this crate: functions that take bytes and assert. In tests they run again what was found once.
+#[cfg(any(test, redroom_fuzzing))]
+#[doc(hidden)]
+#[path = "../../tests/fuzz/harness/mod.rs"]
+pub mod fuzzing;
 pub mod guard;
 mod init;
 mod limits;

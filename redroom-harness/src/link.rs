@@ -20,6 +20,8 @@ use crate::backend::Duplex;
 use crate::error::{By, Error, Result};
 use crate::evidence::held;
 use crate::model::{Body, ModelCall};
+#[cfg(any(test, redroom_fuzzing))]
+pub(crate) use serve::Reports;
 
 /// How long a sidecar may take for an answer to a command (the figure that the reference tool used: 30 s).
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -93,15 +95,15 @@ impl Loss {
 
 /// How far the sidecar has come.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Progress {
+pub(crate) struct Progress {
     ready: bool,
-    other_ports_unseen: Option<String>,
+    pub(crate) other_ports_unseen: Option<String>,
     begun: Option<Generation>,
     drained: Option<(Generation, u32)>,
     lost: Option<Loss>,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     tenant: Mutex<Option<(Generation, Arc<dyn Tenant>)>>,
     unattributed: Unattributed,
     progress: watch::Sender<Progress>,
@@ -113,10 +115,8 @@ struct Shared {
 impl Link {
     /// Takes up the stream and waits until the sidecar is ready.
     pub(crate) async fn open(stream: Box<dyn Duplex>, lease: Lease, unattributed: Unattributed) -> Result<Self> {
-        let (progress_sender, progress) = watch::channel(Progress::default());
-        let renewed = Mutex::new(Instant::now());
-        let shared =
-            Arc::new(Shared { tenant: Mutex::default(), unattributed, progress: progress_sender, lease, renewed });
+        let (shared, progress) = Shared::new(lease, unattributed);
+        let shared = Arc::new(shared);
         // A command waits for its answer before the next is given: the queue never holds more than a few.
         let (commands, command_queue) = mpsc::channel(4);
         let server = tokio::spawn(serve::serve(stream, shared.clone(), command_queue));
@@ -249,12 +249,18 @@ async fn renew(shared: Arc<Shared>, commands: mpsc::Sender<Bytes>) {
 // === impl Shared ===
 
 impl Shared {
+    pub(crate) fn new(lease: Lease, unattributed: Unattributed) -> (Self, watch::Receiver<Progress>) {
+        let (sender, progress) = watch::channel(Progress::default());
+        let renewed = Mutex::new(Instant::now());
+        (Shared { tenant: Mutex::default(), unattributed, progress: sender, lease, renewed }, progress)
+    }
+
     fn tenant(&self, generation: Option<Generation>) -> Option<Arc<dyn Tenant>> {
         let tenant = self.tenant.lock().unwrap_or_else(PoisonError::into_inner);
         tenant.as_ref().filter(|(current, _)| Some(*current) == generation).map(|(_, tenant)| tenant.clone())
     }
 
-    fn set_tenant(&self, tenant: Option<(Generation, Arc<dyn Tenant>)>) {
+    pub(crate) fn set_tenant(&self, tenant: Option<(Generation, Arc<dyn Tenant>)>) {
         *self.tenant.lock().unwrap_or_else(PoisonError::into_inner) = tenant;
     }
 

@@ -15,7 +15,7 @@ mod pages;
 mod path;
 pub(crate) mod repository;
 mod secrets;
-mod template;
+pub(crate) mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

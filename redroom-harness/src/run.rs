@@ -35,7 +35,7 @@ use crate::redroom::Session;
 use crate::slot::Lease;
 
 pub(crate) use moments::{Moment, Observer, Watched};
-use read_path::ReadPath;
+pub(crate) use read_path::ReadPath;
 pub(crate) use start::start;
 pub(crate) use surroundings::SYSTEM_BUNDLE;
 

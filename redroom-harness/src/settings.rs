@@ -25,7 +25,7 @@ use crate::slot::MAX_PARALLEL;
 use crate::suite::Suite;
 
 pub(crate) use environment::Environment;
-use file::{ConfigFile, Profile};
+pub(crate) use file::{ConfigFile, Profile};
 
 /// The agent's version where nobody names one.
 pub(crate) const CLAUDE_CODE_VERSION: &str = "2.1.332";
@@ -91,7 +91,7 @@ impl Settings {
         Self::join(environment, suite, ConfigFile::default())
     }
 
-    fn join(environment: Environment, suite: Suite, file: ConfigFile) -> Result<Self> {
+    pub(crate) fn join(environment: Environment, suite: Suite, file: ConfigFile) -> Result<Self> {
         let parallel = match environment.parallel {
             Some(parallel) => said_by("REDROOM_PARALLEL", in_range(parallel))?,
             None => in_range(suite.parallel.or(file.parallel).unwrap_or(4))?,

@@ -2,7 +2,7 @@
 //! look-up is a hit with its name as it was sent.
 
 pub(crate) mod datagrams;
-mod lookup;
+pub(crate) mod lookup;
 pub(crate) mod stream;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -4,7 +4,7 @@
 //! Knows nothing of requests. What it does not understand is searched as it is, by whoever feeds it.
 
 mod head;
-mod huffman;
+pub(crate) mod huffman;
 
 use std::collections::VecDeque;
 

@@ -12,6 +12,11 @@ mod dns;
 mod domain;
 mod door;
 mod drain;
+/// What `tests/fuzz` reaches of this crate: functions that take bytes and assert. In tests they run again what was found once.
+#[cfg(any(test, redroom_fuzzing))]
+#[doc(hidden)]
+#[path = "../../tests/fuzz/sidecar/mod.rs"]
+pub mod fuzzing;
 mod hook;
 mod http2;
 mod intake;

@@ -3,8 +3,8 @@
 //! The agent's credentials end here; the harness has the real ones. Only the endpoints that the run's agent needs are
 //! passed on, but every request is searched whole, a refused one too.
 
-mod call;
-mod headers;
+pub(crate) mod call;
+pub(crate) mod headers;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -191,6 +191,12 @@ impl SecretSet {
         scanner.finish().matches
     }
 
+    /// Whether no search has anything open.
+    #[cfg(any(test, redroom_fuzzing))]
+    pub(crate) fn is_unused(&self) -> bool {
+        self.budget.is_untouched()
+    }
+
     /// Whether the bytes hold a secret as text, in no container: what [`SecretSet::redact`] would take out.
     pub fn is_in_text(&self, bytes: &[u8]) -> bool {
         redact::is_in(&self.patterns, bytes)

@@ -2,7 +2,7 @@
 //! reported before its answer is chosen.
 
 mod host;
-mod socket;
+pub(crate) mod socket;
 mod tls;
 mod visit;
 

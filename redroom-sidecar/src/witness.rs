@@ -227,7 +227,7 @@ impl Memory {
 }
 
 /// How long a chunked body is, trailers included; `None` if it does not end here, or is none.
-fn chunked_length(body: &[u8]) -> Option<usize> {
+pub(crate) fn chunked_length(body: &[u8]) -> Option<usize> {
     let line_end = |from: usize| Some(from + body.get(from..)?.windows(2).position(|pair| pair == b"\r\n")?);
     let mut place = 0;
     loop {

@@ -6,7 +6,7 @@
 //! The only user of the Docker client library. Nothing here knows what is in a page, a secret or a model's answer.
 
 mod address;
-mod collect;
+pub(crate) mod collect;
 mod connection;
 mod container;
 mod elf;
@@ -23,7 +23,7 @@ mod sandbox;
 mod slot;
 mod storage;
 mod sweep;
-mod untar;
+pub(crate) mod untar;
 mod upload;
 mod waiter;
 

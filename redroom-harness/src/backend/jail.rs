@@ -21,7 +21,7 @@ mod refusal;
 mod sandbox;
 mod slot;
 mod sys;
-mod tree;
+pub(crate) mod tree;
 
 use std::collections::HashMap;
 use std::fs::File;

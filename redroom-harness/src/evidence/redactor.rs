@@ -217,8 +217,13 @@ impl RedactedStream {
                 return;
             }
         }
-        let end = whole.len();
-        out(redacted.as_bytes());
+        // They stand so close, or in each other, that there is no such place. Behind the last of them is one: of a value that
+        // ends later the beginning is gone. What is no text does not come back as it was.
+        let behind = redacted.rsplit_once(REDACTED).map_or("", |(_, behind)| behind);
+        let behind = behind.rsplit(char::REPLACEMENT_CHARACTER).next().unwrap_or_default();
+        let kept = if whole.ends_with(behind.as_bytes()) { behind.len() } else { 0 };
+        let end = whole.len() - kept;
+        out(&redacted.as_bytes()[..redacted.len() - kept]);
         self.pending.drain(..end);
     }
 

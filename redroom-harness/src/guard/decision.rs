@@ -32,7 +32,7 @@ impl Decision {
     }
 
     /// The decision in the form of the agent's hook.
-    pub(super) fn answer(&self) -> Bytes {
+    pub(crate) fn answer(&self) -> Bytes {
         let (decision, reason) = match self {
             Decision::Allow => ("allow", None),
             Decision::Deny(why) => ("deny", Some(why)),

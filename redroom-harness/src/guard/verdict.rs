@@ -9,20 +9,20 @@ use super::unheard::unheard;
 
 /// What the agent reads in an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Verdict {
-    pub(super) decision: RecordedDecision,
-    pub(super) reason: Option<String>,
-    pub(super) updated_input: Option<Value>,
+pub(crate) struct Verdict {
+    pub(crate) decision: RecordedDecision,
+    pub(crate) reason: Option<String>,
+    pub(crate) updated_input: Option<Value>,
     /// The turn ends after this call, whether it ran or not.
-    pub(super) ends_turn: bool,
+    pub(crate) ends_turn: bool,
     /// What the answer may have meant and the agent does not hear, where the tool runs.
-    pub(super) unheard: Option<String>,
+    pub(crate) unheard: Option<String>,
 }
 
 impl Verdict {
     /// Reads an answer as Claude Code 2.1 does (tried, row by row): fields that it does not know count for nothing, a field
     /// of the wrong type spoils all of it. The error says what is wrong.
-    pub(super) fn read(answer: &[u8]) -> Result<Self, String> {
+    pub(crate) fn read(answer: &[u8]) -> Result<Self, String> {
         // The agent's HTTP client takes a byte order mark off, too.
         let text = answer.strip_prefix(b"\xef\xbb\xbf").unwrap_or(answer);
         let parsed: Value = match text {

@@ -73,17 +73,34 @@ async fn session(request: Request<Incoming>, shared: Arc<Shared>, commands: Comm
 
 /// Reads reports to the end of the session; gives why it ended.
 async fn read_reports(body: Incoming, shared: &Shared) -> Result<String, String> {
-    let mut decoder = Decoder::new(REPORT_LIMIT);
+    let mut reports = Reports::default();
     let mut frames = BodyStream::new(body);
     while let Some(frame) = frames.next().await {
         let frame = frame.map_err(|error| chain(&error))?;
         let Ok(data) = frame.into_data() else { continue };
-        decoder.push(&data);
-        while let Some(report) = decoder.next_frame::<Report>().map_err(|error| chain(&error))? {
-            shared.report(report)?;
-        }
+        reports.feed(&data, shared)?;
     }
     Ok("it ended its session".to_owned())
+}
+
+/// Cuts what a sidecar says into reports.
+pub(crate) struct Reports(Decoder);
+
+impl Default for Reports {
+    fn default() -> Self {
+        Reports(Decoder::new(REPORT_LIMIT))
+    }
+}
+
+impl Reports {
+    /// Takes what has come. `Err`: it breaks the protocol, and the link with it.
+    pub(crate) fn feed(&mut self, data: &[u8], shared: &Shared) -> Result<(), String> {
+        self.0.push(data);
+        while let Some(report) = self.0.next_frame::<Report>().map_err(|error| chain(&error))? {
+            shared.report(report)?;
+        }
+        Ok(())
+    }
 }
 
 async fn model(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {

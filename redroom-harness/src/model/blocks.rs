@@ -411,7 +411,9 @@ impl Document {
 
     /// Whether the object that begins is a call's arguments.
     fn is_input(&self) -> bool {
+        // What lies deeper has no level whose end would be noticed.
         self.below == 0
+            && self.levels.len() < DEPTH
             && self.is_block()
             && self.levels.last().is_some_and(|block| block.name.as_deref() == Some("input"))
     }
@@ -526,6 +528,14 @@ mod tests {
             reader.feed(delta.to_string().as_bytes(), &mut |_| ());
             assert!(!reader.is_message());
         }
+    }
+
+    #[test]
+    fn arguments_are_read_behind_a_conversation_that_an_answer_quotes() {
+        let call = r#"{ "type": "tool_use", "id": "toolu_1", "name": "Bash", "input": { "command": "ls" } }"#;
+        let answer = format!(r#"{{ "messages": [{{ "content": [{call}] }}], "content": [{call}] }}"#);
+        let blocks = of_answer(&answer);
+        assert_eq!(blocks.last(), Some(&with("toolu_1", json!({ "command": "ls" }))), "{blocks:?}");
     }
 
     #[test]

@@ -13,16 +13,16 @@ enum Piece<'a> {
 
 /// A name that no secret has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UnknownName {
-    pub(super) name: String,
-    pub(super) nearest: Option<String>,
+pub(crate) struct UnknownName {
+    pub(crate) name: String,
+    pub(crate) nearest: Option<String>,
 }
 
 /// The text with every `${secrets.NAME}` replaced, in one pass: a value that itself looks like a template stays as it is.
 ///
 /// # Errors
 /// All names that no secret has.
-pub(super) fn fill(text: &str, secrets: &BTreeMap<&str, &str>) -> Result<String, Vec<UnknownName>> {
+pub(crate) fn fill(text: &str, secrets: &BTreeMap<&str, &str>) -> Result<String, Vec<UnknownName>> {
     let mut filled = String::with_capacity(text.len());
     let mut unknown = Vec::new();
     for piece in pieces(text) {
@@ -41,7 +41,7 @@ pub(super) fn fill(text: &str, secrets: &BTreeMap<&str, &str>) -> Result<String,
 }
 
 /// How long a text will be when it is filled in, unknown names left out.
-pub(super) fn length(text: &str, secrets: &BTreeMap<&str, &str>) -> usize {
+pub(crate) fn length(text: &str, secrets: &BTreeMap<&str, &str>) -> usize {
     let of = |piece| match piece {
         Piece::Text(text) => text.len(),
         Piece::Secret(name) => secrets.get(name).map_or(0, |value| value.len()),

@@ -12,7 +12,7 @@ const LONGEST_PART: usize = 255;
 
 /// An absolute path without empty parts, `.` or `..`, in which there is no NUL. Short enough to be one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ReadPath(String);
+pub(crate) struct ReadPath(String);
 
 impl ReadPath {
     /// Reads a path; a relative one starts in the workspace.
@@ -20,7 +20,7 @@ impl ReadPath {
     /// # Errors
     ///
     /// `invalid_path`.
-    pub(super) fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let absolute = if text.starts_with('/') { text.to_owned() } else { format!("{WORKSPACE}/{text}") };
         let mut path = String::with_capacity(absolute.len());
         for part in absolute.split('/').filter(|part| !matches!(*part, "" | ".")) {
@@ -43,7 +43,7 @@ impl ReadPath {
         }
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }

@@ -92,7 +92,7 @@ impl ConfigFile {
         }
     }
 
-    pub(super) fn parse(path: &Path, text: &str, chosen: Option<&Profile>) -> Result<Self> {
+    pub(crate) fn parse(path: &Path, text: &str, chosen: Option<&Profile>) -> Result<Self> {
         let mut root = Source { path, text }.read()?;
         let profiles = root.profiles()?;
         let own = Self::layer(root, path)?;

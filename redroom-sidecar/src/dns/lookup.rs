@@ -28,15 +28,15 @@ const NAMES: usize = 256;
 const LABELS: usize = 130;
 
 /// The first question of a message.
-pub(super) struct Lookup {
+pub(crate) struct Lookup {
     /// The name's labels as sent.
-    pub(super) labels: Vec<Vec<u8>>,
+    pub(crate) labels: Vec<Vec<u8>>,
     kind: RecordType,
 }
 
 impl Lookup {
     /// `None` if the message has no question that can be read. What follows the question does not matter.
-    pub(super) fn parse(message: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(message: &[u8]) -> Option<Self> {
         let mut decoder = BinDecoder::new(message);
         let header = Header::read(&mut decoder).ok()?;
         if header.counts.queries == 0 {
@@ -48,18 +48,22 @@ impl Lookup {
     }
 
     /// The name as sent, escaped as in a zone file.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let labels: Vec<_> = self.labels.iter().map(|label| escape(label)).collect();
         format!("{}.", labels.join("."))
     }
 
     /// The name in lower case, without the dot at its end.
-    pub(super) fn host(&self) -> String {
-        self.name().trim_end_matches('.').to_ascii_lowercase()
+    pub(crate) fn host(&self) -> String {
+        let mut name = self.name();
+        // That one alone: a label may end in an escaped dot.
+        name.pop();
+        name.make_ascii_lowercase();
+        name
     }
 
     /// The type: `A`, `AAAA` …, or `TYPE12345`.
-    pub(super) fn kind(&self) -> String {
+    pub(crate) fn kind(&self) -> String {
         match self.kind {
             RecordType::Unknown(number) => format!("TYPE{number}"),
             known => known.to_string(),
@@ -69,7 +73,7 @@ impl Lookup {
 
 /// The labels of every name in a message after the first question's: in other questions, before records and in them. A name
 /// lies in pieces there, so that a search through the message would miss what is cut over several.
-pub(super) fn other_names(message: &[u8]) -> Vec<Vec<&[u8]>> {
+pub(crate) fn other_names(message: &[u8]) -> Vec<Vec<&[u8]>> {
     let mut names = Vec::new();
     // It ends where the message does, or breaks.
     let _ = collect_names(message, &mut names);
@@ -137,7 +141,7 @@ fn escape(label: &[u8]) -> String {
 
 /// The reply to a message, if it is one that gets a reply. A name that exists has no error for any type: "no such name"
 /// for one type makes programs give it up for all.
-pub(super) fn reply(message: &[u8], datagram: bool, exists: impl Fn(&[Vec<u8>]) -> bool) -> Option<Vec<u8>> {
+pub(crate) fn reply(message: &[u8], datagram: bool, exists: impl Fn(&[Vec<u8>]) -> bool) -> Option<Vec<u8>> {
     let header = Header::read(&mut BinDecoder::new(message)).ok()?;
     if header.metadata.message_type != MessageType::Query {
         return None;
@@ -248,6 +252,9 @@ mod tests {
         assert_eq!(lookup.name(), r"SeCret\.x.\000\255.test.");
         assert_eq!(lookup.host(), r"secret\.x.\000\255.test");
         assert_eq!(lookup.kind(), "TYPE65280");
+        let lookup = Lookup::parse(&query(&[b"test", b"a."], 1)).unwrap();
+        assert_eq!(lookup.host(), r"test.a\.", "a dot that belongs to the name");
+        assert_eq!(Lookup::parse(&query(&[], 1)).unwrap().host(), "", "the root");
     }
 
     #[test]

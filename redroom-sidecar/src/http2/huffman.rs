@@ -48,8 +48,8 @@ pub(super) fn decode(coded: &[u8]) -> Vec<u8> {
     decoded
 }
 
-#[cfg(test)]
-pub(super) fn encode(text: &[u8]) -> Vec<u8> {
+#[cfg(any(test, redroom_fuzzing))]
+pub(crate) fn encode(text: &[u8]) -> Vec<u8> {
     let mut bits = Vec::new();
     for &byte in text {
         let length = usize::from(LENGTHS[usize::from(byte)]);

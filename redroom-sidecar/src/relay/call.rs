@@ -85,7 +85,7 @@ fn way(party: &Party, request: &Request<Incoming>, call: u64) -> Result<HeaderMa
 
 /// The path that a request is aimed at. One that names another place beside it, or several, has none: whoever reads it next
 /// may choose the other.
-fn path(request: &Request<Incoming>) -> Option<&str> {
+pub(crate) fn path(request: &Request<Incoming>) -> Option<&str> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (host, second) = (hosts.next(), hosts.next());
     let uri = request.uri();

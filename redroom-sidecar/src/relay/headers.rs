@@ -16,7 +16,7 @@ const CREDENTIALS: [&str; 4] = ["x-api-key", "api-key", "x-goog-api-key", "x-aut
 const OURS: &str = "x-redroom-";
 
 /// The head of a `/model` request.
-pub(super) fn upward(request: &Request<Incoming>, path: &str, generation: Generation, call: u64) -> Option<HeaderMap> {
+pub(crate) fn upward(request: &Request<Incoming>, path: &str, generation: Generation, call: u64) -> Option<HeaderMap> {
     let mut headers = prefixed(request.headers(), |name| !is_credential(name) && !name.as_str().starts_with(OURS));
     for (name, value) in request.headers().iter().filter(|(name, _)| is_withheld(name)) {
         if let Ok(name) = HeaderName::from_bytes(format!("{WITHHELD_HEADERS}{name}").as_bytes()) {

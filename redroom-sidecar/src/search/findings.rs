@@ -1,6 +1,6 @@
 //! What a search through one stream has come to.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use aho_corasick::PatternID;
 
@@ -23,8 +23,8 @@ pub(super) struct Findings {
     pub(super) unsearched: Vec<Unsearched>,
     /// By secret: a bit for each encoding that was found in no container. Empty until something is found.
     plain: Vec<u8>,
-    /// The same for containers.
-    contained: HashSet<(Chain, usize, Encoding)>,
+    /// For containers: which of the matches it is.
+    contained: HashMap<(Chain, usize, Encoding), usize>,
     chains: HashSet<Chain>,
 }
 
@@ -55,26 +55,32 @@ impl Findings {
         self.plain.resize(patterns.secrets(), 0);
         let bit = 1 << encoding as u8;
         let found_outside = self.plain[secret] & bit != 0;
-        let is_new = if chain.is_empty() {
+        if chain.is_empty() {
             self.plain[secret] |= bit;
-            !found_outside
+            if found_outside {
+                return;
+            }
+        } else if let Some(&known) = self.contained.get(&(chain, secret, encoding)) {
+            // Which of several containers is read first depends on how the stream was cut.
+            let known = &mut self.matches[known].offset;
+            *known = offset.min(*known);
+            return;
+        } else if self.has_room(chain, secret, encoding, found_outside) {
+            self.contained.insert((chain, secret, encoding), self.matches.len());
         } else {
-            self.is_new_in(chain, secret, encoding, found_outside)
-        };
-        if is_new {
-            let secret = patterns.name(secret).clone();
-            self.matches.push(Match { secret, encoding, inside: chain.to_vec(), offset });
+            return;
         }
+        let secret = patterns.name(secret).clone();
+        self.matches.push(Match { secret, encoding, inside: chain.to_vec(), offset });
     }
 
-    fn is_new_in(&mut self, chain: Chain, secret: usize, encoding: Encoding, found_outside: bool) -> bool {
+    fn has_room(&mut self, chain: Chain, secret: usize, encoding: Encoding, found_outside: bool) -> bool {
         let is_known_chain = self.chains.contains(&chain) || self.chains.len() < CHAINS;
         if is_known_chain && self.contained.len() < CONTAINED {
             self.chains.insert(chain);
-            return self.contained.insert((chain, secret, encoding));
+            return true;
         }
-        let known = found_outside || self.contained.iter().any(|&(_, s, e)| (s, e) == (secret, encoding));
-        !known && self.contained.insert((chain, secret, encoding))
+        !found_outside && !self.contained.keys().any(|&(_, s, e)| (s, e) == (secret, encoding))
     }
 }
 

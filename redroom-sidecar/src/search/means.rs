@@ -33,7 +33,7 @@ impl Budget {
         Some(Permit { budget: self.clone(), bytes })
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, redroom_fuzzing))]
     pub(super) fn is_untouched(&self) -> bool {
         self.0.load(Ordering::Relaxed) == MEMORY
     }

@@ -1,7 +1,7 @@
 //! WebSockets: accepted where somebody answers, heard to their end, never spoken in but for what keeps them open. All that a
 //! client says in one is the body of the request that opened it, unmasked.
 
-mod frames;
+pub(crate) mod frames;
 
 use std::time::Duration;
 

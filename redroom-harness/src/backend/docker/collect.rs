@@ -97,9 +97,9 @@ pub(crate) async fn read_file(engine: &Engine, container: &str, path: &str, limi
 
 /// How much of an archive is shown.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
-    bytes: u64,
-    entries: u64,
+pub(crate) struct Limits {
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
 }
 
 impl Limits {
@@ -107,7 +107,7 @@ impl Limits {
 }
 
 /// Shows the members of an archive of `root`.
-fn show(archive: impl Read, root: &str, limits: Limits, visitor: &mut dyn Visitor) -> io::Result<()> {
+pub(crate) fn show(archive: impl Read, root: &str, limits: Limits, visitor: &mut dyn Visitor) -> io::Result<()> {
     // The engine names members from the last part of the path on.
     let root = root.trim_end_matches('/');
     let parent = root.rfind('/').map_or("", |at| &root[..at]);

@@ -59,7 +59,7 @@ impl<R: Read> Members<R> {
             }
             let header = checked(&block)?;
             let size = extended.size.map_or_else(|| header.entry_size(), Ok)?;
-            self.open(size);
+            self.open(size)?;
             match block[156] {
                 b'x' => extended.pax(&self.extension()?)?,
                 b'L' => extended.path = Some(without_nul(self.extension()?)),
@@ -80,7 +80,7 @@ impl<R: Read> Members<R> {
                     };
                     if !matches!(what, What::File(_)) {
                         // A size says nothing about a member without content.
-                        self.open(0);
+                        self.open(0)?;
                     }
                     let id = |long: Option<u32>, short: io::Result<u64>| match long {
                         Some(id) => Ok(id),
@@ -102,14 +102,15 @@ impl<R: Read> Members<R> {
         Content { members: self }
     }
 
-    fn open(&mut self, size: u64) {
-        self.content = size;
-        self.padding = size.next_multiple_of(BLOCK as u64) - size;
+    fn open(&mut self, size: u64) -> io::Result<()> {
+        let whole = size.checked_next_multiple_of(BLOCK as u64).ok_or_else(|| invalid("a size out of range"))?;
+        (self.content, self.padding) = (size, whole - size);
+        Ok(())
     }
 
     fn skip(&mut self) -> io::Result<()> {
-        let left = self.content.checked_add(self.padding).ok_or_else(|| invalid("a size out of range"))?;
-        self.open(0);
+        let left = self.content + self.padding;
+        self.open(0)?;
         let skipped = io::copy(&mut self.source.by_ref().take(left), &mut io::sink())?;
         if skipped == left { Ok(()) } else { Err(cut()) }
     }
@@ -282,6 +283,19 @@ mod tests {
         archive[0] ^= 1;
         assert!(all(&archive).is_err());
         assert!(all(&[member(b'S', "a", b""), END.to_vec()].concat()).is_err());
+    }
+
+    #[test]
+    fn a_size_beyond_everything_is_an_error() {
+        for digits in [[0xff; 8], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe, 0x01]] {
+            let mut header = Header::from_byte_slice(&member(b'0', "a", b"")).clone();
+            header.as_mut_bytes()[124..136].copy_from_slice(&[&[0x80, 0, 0, 0][..], &digits].concat());
+            header.set_cksum();
+            let error = all(&[header.as_bytes(), &END[..]].concat()).unwrap_err();
+            assert!(error.to_string().contains("size") || error.kind() == io::ErrorKind::UnexpectedEof, "{error}");
+        }
+        let extension = record("size", u64::MAX.to_string().as_bytes());
+        assert!(all(&[member(b'x', "x", &extension), member(b'0', "y", b""), END.to_vec()].concat()).is_err());
     }
 
     #[test]

@@ -310,3 +310,18 @@ proptest! {
         prop_assert_eq!(redacted.iter().filter(|byte| **byte == b'\n').count(), stream.lines().count());
     }
 }
+
+#[test]
+fn a_value_that_begins_where_a_crowd_of_others_ends_is_not_cut_in_two() {
+    let redactor = Redactor::new(["aaaaaaaa", "tok-8842-aaab"]);
+    // So many that overlap each other that there is no place between two to cut at.
+    let crowd = vec![b'a'; WINDOW + WIDEST * "tok-8842-aaab".len() + 64 - 3];
+    let mut redaction = redactor.stream();
+    let mut redacted = Vec::new();
+    for chunk in [&crowd[..], b"tok-88", b"42-aaab and more"] {
+        redaction.feed(chunk, |piece| redacted.extend_from_slice(piece));
+    }
+    redaction.end(|piece| redacted.extend_from_slice(piece));
+    assert!(!redactor.finds(&redacted), "{}", redacted.escape_ascii());
+    assert!(redacted.ends_with(b" and more"));
+}

@@ -300,7 +300,7 @@ fn a_bomb_is_searched_within_bounds_and_told() {
     // What comes after it is searched all the same.
     let after = [&bomb[..], SECRET.as_bytes()].concat();
     assert_eq!(set.search(&after).len(), 1);
-    assert!(set.budget.is_untouched());
+    assert!(set.is_unused());
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn all_streams_together_take_no_more_memory_than_there_is() {
     let outcomes: Vec<_> = scanners.into_iter().map(|scanner| scanner.finish()).collect();
     let refused = |searched: &Searched| searched.unsearched.iter().any(|told| told.why == Why::TooMany);
     assert!(!refused(&outcomes[0]) && refused(&outcomes[999]));
-    assert!(set.budget.is_untouched());
+    assert!(set.is_unused());
 }
 
 #[test]
@@ -401,7 +401,7 @@ proptest! {
         if ![&whole, &parts].iter().any(|it| it.unsearched.iter().any(|told| told.why == Why::TooMany)) {
             prop_assert_eq!(parts, whole);
         }
-        prop_assert!(set.budget.is_untouched());
+        prop_assert!(set.is_unused());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 /// What a client may wait for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// To a ping, with the same content.
     Pong(Vec<u8>),
     /// To the word that it is over.
@@ -11,7 +11,7 @@ pub(super) enum Reply {
 
 /// Where in a socket its next byte stands.
 #[derive(Default)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     /// What has come of the bytes before a frame's content.
     head: Vec<u8>,
     /// The frame whose content is being read.
@@ -37,7 +37,7 @@ const PING: u8 = 9;
 
 impl Frames {
     /// Takes what was read, in place, and gives its content piece by piece. Returns what is to be said to it.
-    pub(super) fn read(&mut self, mut bytes: &mut [u8], mut content: impl FnMut(&[u8])) -> Vec<Reply> {
+    pub(crate) fn read(&mut self, mut bytes: &mut [u8], mut content: impl FnMut(&[u8])) -> Vec<Reply> {
         let mut replies = Vec::new();
         while !bytes.is_empty() {
             let Some(frame) = &mut self.frame else {
