@@ -177,10 +177,10 @@ impl RunResult {
     ///
     /// ```no_run
     /// # use redroom_harness as redroom;
-    /// # async fn attack(run: redroom::Run, insta: fn(redroom::RunSnapshot)) -> redroom::Result<()> {
-    /// let result = run.finish().await?;
-    /// # let assert_yaml_snapshot = insta;
-    /// assert_yaml_snapshot(result.snapshot()); // insta::assert_yaml_snapshot!(result.snapshot());
+    /// # async fn attack(first: redroom::Run, second: redroom::Run) -> redroom::Result<()> {
+    /// let (first, second) = (first.finish().await?, second.finish().await?);
+    /// assert_eq!(first.snapshot(), second.snapshot());
+    /// // insta::assert_yaml_snapshot!(first.snapshot());
     /// # Ok(())
     /// # }
     /// ```
