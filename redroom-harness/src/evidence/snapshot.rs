@@ -317,7 +317,7 @@ impl ModelLines {
             path: words.text(&call.request.path),
             kind: call.request.kind,
             status: call.request.status,
-            refusal: call.request.refusal.clone(),
+            refusal: call.request.refusal,
             asks: call.asks.clone(),
             error: call.error.as_ref().map(ErrorLines::new),
             secrets: unordered(call.request.secrets.iter().cloned()),
