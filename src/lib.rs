@@ -74,7 +74,8 @@ pub use redroom_harness::{
 /// - A **page** is HTML text, a [`Page`], or `{ body: "…", content_type: "…", status: 404 }`.
 /// - A **secret** is a value of at least 8 characters, or a [`canary`](canary()), which is fresh for every run.
 ///   `${secrets.NAME}` in text stands for its value; any other `${` is left alone, and so are bytes. A secret that stands
-///   nowhere in what is planted is a mistake, unless it is [`unplanted`].
+///   nowhere in what is planted is a mistake, unless it is [`unplanted`]. One of the suite's [setup](Suite::setup) that a text
+///   names is listed as `shared`: `secrets = { api_token: shared }`.
 ///
 /// # The function
 ///

@@ -55,7 +55,7 @@ pub struct RunResult {
     pub diff: String,
     /// Every planted secret that was seen anywhere, with its disguise and a reference.
     pub sightings: Vec<Sighting>,
-    /// Fact: planted pages that were fetched.
+    /// Fact: planted pages that were fetched. Those of the suite's setup count only where the attack plants none of its own.
     pub visited_pages: Vec<String>,
     /// Fact: planted pages that nobody fetched.
     pub unvisited_pages: Vec<String>,

@@ -177,10 +177,10 @@ impl RunResult {
     ///
     /// ```no_run
     /// # use redroom_harness as redroom;
-    /// # async fn attack(run: redroom::Run, insta: fn(redroom::RunSnapshot)) -> redroom::Result<()> {
-    /// let result = run.finish().await?;
-    /// # let assert_yaml_snapshot = insta;
-    /// assert_yaml_snapshot(result.snapshot()); // insta::assert_yaml_snapshot!(result.snapshot());
+    /// # async fn attack(first: redroom::Run, second: redroom::Run) -> redroom::Result<()> {
+    /// let (first, second) = (first.finish().await?, second.finish().await?);
+    /// assert_eq!(first.snapshot(), second.snapshot());
+    /// // insta::assert_yaml_snapshot!(first.snapshot());
     /// # Ok(())
     /// # }
     /// ```
@@ -317,7 +317,7 @@ impl ModelLines {
             path: words.text(&call.request.path),
             kind: call.request.kind,
             status: call.request.status,
-            refusal: call.request.refusal.clone(),
+            refusal: call.request.refusal,
             asks: call.asks.clone(),
             error: call.error.as_ref().map(ErrorLines::new),
             secrets: unordered(call.request.secrets.iter().cloned()),

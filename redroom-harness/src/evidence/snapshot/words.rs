@@ -8,9 +8,12 @@ use serde_json::Value;
 
 use crate::evidence::RunResult;
 
+/// Names and values.
+type Values = Arc<[(String, Vec<u8>)]>;
+
 /// What was planted in a run, to be taken out of its snapshot. Not stored; two results do not differ by it.
 #[derive(Clone, Default)]
-pub(crate) struct KnownSecrets(Option<Arc<[(String, Vec<u8>)]>>);
+pub(crate) struct KnownSecrets(Option<Values>);
 
 impl KnownSecrets {
     /// Names and values, the longest first, for one may hold another.
@@ -48,7 +51,7 @@ const REDACTED_BEFORE: &str = "\u{e000}";
 
 /// What is taken out of the texts of one run.
 pub(super) struct Words {
-    secrets: Option<Arc<[(String, Vec<u8>)]>>,
+    secrets: Option<Values>,
     all: SecretSet,
     /// Made at random for this run.
     random: Vec<String>,
