@@ -360,6 +360,7 @@ impl<F: FnMut(Option<&[u8]>) + Unpin> http_body::Body for Overheard<F> {
 
 #[cfg(test)]
 mod tests {
+    use http::header::CONTENT_ENCODING;
     use serde_json::{Value, json};
 
     use super::*;
@@ -395,6 +396,30 @@ mod tests {
 
     fn codes(ledger: &Ledger) -> Vec<String> {
         ledger.faults().iter().map(|error| error.code().to_owned()).collect()
+    }
+
+    /// Whoever has not read everything that was said calls no report forged.
+    #[tokio::test]
+    async fn an_answer_that_cannot_be_read_leaves_what_was_asked_for_open() {
+        for (coding, body) in [("br", "?"), ("gzip", "no gzip"), ("identity", "no message")] {
+            let ledger = Arc::new(Ledger::default());
+            answered(&ledger, 200, &[("toolu_1", "Bash", command("ls"))]).await;
+            assert_eq!(reported(&ledger, "toolu_2", "Bash", command("ls")), Claim::Forged);
+            let answer = Response::builder().header(CONTENT_ENCODING, coding).body(full(body)).unwrap();
+            ledger.answer(answer).into_body().collect().await.unwrap();
+            assert_eq!(reported(&ledger, "toolu_2", "Bash", command("ls")), Claim::Unknown, "{coding}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_for_takes_no_more_memory_than_there_is() {
+        let ledger = Arc::new(Ledger::default());
+        answered(&ledger, 200, &[("toolu_1", "Bash", command("ls"))]).await;
+        assert_eq!(ledger.state().weight, weight_of(&command("ls")));
+        ledger.state().weight = MAX_INPUTS;
+        answered(&ledger, 200, &[("toolu_2", "Bash", command("ls"))]).await;
+        assert_eq!(ledger.state().uses["toolu_2"].inputs.len(), 0);
+        assert_eq!(reported(&ledger, "toolu_2", "Bash", command("ls")), Claim::Unknown, "it was not kept");
     }
 
     #[tokio::test]

@@ -94,6 +94,7 @@ fn whatever_the_provider_would_do_is_an_ask_wherever_it_can_stand() {
         (tools(json!("mcp_toolset")), ProviderTool, "mcp_toolset"),
         (tools(json!("never_heard_of_20300101")), ProviderTool, "never_heard_of_20300101"),
         (tools(json!("bash_2025012")), ProviderTool, "bash_2025012"),
+        (tools(json!("bash_2025012x")), ProviderTool, "bash_2025012x"),
         (tools(json!("Custom")), ProviderTool, "Custom"),
         (tools(json!("")), ProviderTool, ""),
         (tools(json!(7)), ProviderTool, "?"),
@@ -113,6 +114,8 @@ fn whatever_the_provider_would_do_is_an_ask_wherever_it_can_stand() {
         (image(json!({ "type": "base64", "data": "", "url": "https://x.example/" })), UrlSource, "https://x.example/"),
         (image(json!({ "type": "s3" })), UrlSource, "s3"),
         (image(json!({ "type": "file", "file_id": "file_1" })), FileSource, "file_1"),
+        (image(json!({ "file_id": "file_4" })), FileSource, "file_4"),
+        (image(json!({ "type": "file", "id": "file_5" })), FileSource, ""),
         (block(json!({ "type": "container_upload", "file_id": "file_2" })), FileSource, "file_2"),
         (
             block(json!({ "type": "image_url", "image_url": { "url": "http://x.example/" } })),
@@ -120,6 +123,12 @@ fn whatever_the_provider_would_do_is_an_ask_wherever_it_can_stand() {
             "http://x.example/",
         ),
         (block(json!({ "type": "file", "file": { "file_id": "file_3" } })), FileSource, "file_3"),
+        (block(json!({ "type": "file", "file": { "url": "http://x.example/" } })), UrlSource, "http://x.example/"),
+        (
+            block(json!({ "type": "file", "file_data": { "file_uri": "http://x.example/" } })),
+            UrlSource,
+            "http://x.example/",
+        ),
         (
             block(json!({ "type": "tool_result", "content": [{ "type": "image", "source": url }] })),
             UrlSource,
@@ -163,7 +172,10 @@ fn batches_and_files_are_asks_and_what_is_in_a_batch_is_looked_at() {
     let batch = json!({ "requests": [{ "custom_id": "1", "params": inner }] });
     let found = kinds("/v1/messages/batches", &batch);
     assert!(found.contains(&AskKind::Batch) && found.contains(&AskKind::ProviderTool), "{found:?}");
-    assert_eq!(kinds("/v1/files", &json!({})), [AskKind::Files]);
+    assert!(kinds(MESSAGES, &batch).contains(&AskKind::Batch));
+    for path in ["/v1/files", "/v1/uploads", "/v1/uploads/"] {
+        assert_eq!(kinds(path, &json!({})), [AskKind::Files], "{path}");
+    }
     assert_eq!(kinds("/v1/batches/", &json!({ "input_file_id": "f" })), [AskKind::Batch]);
 }
 
@@ -209,6 +221,9 @@ fn more_asks_than_can_be_kept_are_not_forgotten() {
     of_body(MESSAGES, messages(&json!({ "tools": tools })).to_string().as_bytes(), &mut asks).unwrap();
     assert!(asks.is_overflown());
     assert_eq!(asks.iter().count(), 100);
+    let mut joined = Asks::default();
+    joined.add_all(asks);
+    assert!(joined.is_overflown(), "nor when they are joined with others");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, mkfifoat, openat};
 use rustix::process::geteuid;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use tempfile::TempDir;
 
 use self::hostile_tree::{ROWS, SCRIPT};

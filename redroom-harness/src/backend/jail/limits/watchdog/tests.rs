@@ -98,6 +98,8 @@ async fn the_watch_ends_with_the_sandbox_and_says_nothing() {
     shell.0.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
     let (tell, told) = oneshot::channel();
     let watchdog = Watchdog::start(shell.pid(), memory(1 << 40), Vec::new(), |what| _ = tell.send(what));
+    // It has to know whom it watches before they are gone.
+    tokio::task::yield_now().await;
     drop(shell);
     assert!(timeout(Duration::from_secs(20), told).await.expect("it ends by itself").is_err());
     drop(watchdog);

@@ -89,16 +89,35 @@ fn a_root_may_be_a_file_a_folder_above_trees_or_nothing() {
     assert_eq!(paths(&["/var/tmp/link"]), ["/var/tmp/link"], "a link is shown, not followed");
 }
 
+/// Somebody else's folder without permissions, as a plain user sees it.
 #[test]
 fn what_cannot_be_opened_is_missed_and_the_rest_is_shown() {
-    if geteuid().is_root() {
+    if !geteuid().is_root() {
+        let roots = Roots::new([("/workspace".to_owned(), opened(Path::new("/proc/1")))], owners()).unwrap();
+        let mut seen = Seen::default();
+        collect_within(Limits { bytes: 0, ..ROOMY }, &roots, &["/workspace/fd".to_owned()], &mut seen).unwrap();
+        assert!(seen.missed_at("/workspace/fd").contains("denied"), "{:?}", seen.missed);
         return;
     }
-    // Somebody else's folder without permissions, as a plain user sees it.
-    let roots = Roots::new([("/workspace".to_owned(), opened(Path::new("/proc/1")))], owners()).unwrap();
-    let mut seen = Seen::default();
-    collect_within(Limits { bytes: 0, ..ROOMY }, &roots, &["/workspace/fd".to_owned()], &mut seen).unwrap();
-    assert!(seen.missed_at("/workspace/fd").contains("denied"), "{:?}", seen.missed);
+    let place = folder();
+    let roots = workspace(&place);
+    plant(&roots, &[file("/workspace/shut/x", "1"), file("/workspace/then", "2")]).unwrap();
+    let shut = place.path().join("shut");
+    mode(&shut, 0);
+    chown(&shut, Some(4242), Some(4242)).unwrap();
+    // Root without its privileges is as plain as anybody. They are a thread's own.
+    let none = CapabilitySet::empty();
+    let nothing = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let seen = std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            set_capabilities(None, nothing).unwrap();
+            seen(&roots, &["/workspace"])
+        });
+        looking.join().unwrap()
+    });
+    assert!(seen.missed_at("/workspace/shut").contains("denied"), "{:?}", seen.missed);
+    assert_eq!(seen.missed.len(), 1, "{:?}", seen.missed);
+    assert_eq!(seen.get("/workspace/then").1, b"2");
 }
 
 #[test]
