@@ -60,12 +60,10 @@ impl Source {
             _ => Certainty::Likely,
         };
         if self.openers.len() == CANDIDATES {
-            match (certainty, self.openers.iter().position(Opener::is_doubtful)) {
-                (Certainty::Doubtful, _) => return,
-                (_, Some(at)) => self.openers.remove(at).abandon(search),
-                (_, None) => {
-                    return search.findings.unsearched(sign.container(), place.chain, Why::TooMany, place.offset);
-                }
+            match self.openers.iter().position(Opener::is_doubtful) {
+                Some(at) if certainty != Certainty::Doubtful => self.openers.remove(at).abandon(search),
+                // So many at once are hardly there by chance, not even where one of them may be.
+                _ => return search.findings.unsearched(sign.container(), place.chain, Why::TooMany, place.offset),
             }
         }
         match Opener::new(sign, place, certainty, search) {

@@ -335,6 +335,17 @@ fn one_way_of_a_secret_is_told_once() {
 }
 
 #[test]
+fn a_container_behind_more_beginnings_than_are_followed_is_told() {
+    let packed = zlib(&text(SECRET));
+    // A head with 64 KiB of extra fields, which is waited for.
+    let decoy = b"\x1f\x8b\x08\x04\0\0\0\0\0\0\xff\xff";
+    let behind = |decoys: usize| searched(&[&decoy.repeat(decoys)[..], &packed].concat());
+    assert_eq!(behind(2).matches.len(), 1, "{:?}", behind(2));
+    let hidden = behind(3);
+    assert!(hidden.matches.is_empty() && hidden.unsearched.iter().any(|part| part.why == Why::TooMany), "{hidden:?}");
+}
+
+#[test]
 fn text_that_looks_like_a_beginning_costs_little_and_is_not_told() {
     for unit in ["x^2 + ", "x\u{1}", "eJw ", "\x1f\u{8b}\x08", "789c ", "PK\x03\x04", "x^", "H4sI ", "504b0304 "] {
         let set = SecretSet::new([("it", SECRET)]);
