@@ -10,7 +10,10 @@ pub(crate) fn a_leak_is_a_short_story_that_is_told_once() {
         let told = place.run(arguments);
         told.expect(
             101,
-            &["planted: secret token; page https://docs.redroom.test/setup, fetched; 1 file", "0 passed; 1 failed"],
+            &[
+                "planted: secrets shared_token, token; page https://docs.redroom.test/setup, fetched; 2 files",
+                "0 passed; 1 failed",
+            ],
         );
         let both = told.out.clone() + &told.err;
         assert_eq!(redroom::find_secrets(both.as_bytes(), [("token", SECRET)]), [], "{arguments:?}: {told:#?}");
