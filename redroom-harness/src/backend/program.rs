@@ -39,14 +39,15 @@ impl Program {
         Program { name: name.into(), version: version.into(), files: Vec::new() }
     }
 
-    /// One more file of this machine, at an absolute path of the sandbox: `/usr/local/bin/agent`, `/opt/agent/main.py`.
+    /// One more file of this machine, by its absolute path, at an absolute path of the sandbox: `/usr/local/bin/agent`,
+    /// `/opt/agent/main.py`.
     #[must_use]
     pub fn file(mut self, source: impl Into<PathBuf>, target: impl Into<String>) -> Self {
         self.files.push(ProgramFile { source: source.into(), target: target.into() });
         self
     }
 
-    /// All files below a folder of this machine, at the same places below a folder of the sandbox. Links to files are files;
+    /// All files below a folder of this machine, given by its absolute path, at the same places below a folder of the sandbox. Links to files are files;
     /// links to folders are left out. At most 100,000.
     ///
     /// # Errors
