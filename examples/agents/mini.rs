@@ -40,8 +40,9 @@ impl Agent for Mini {
         Some("claude-sonnet-4-5")
     }
 
-    /// Its interpreter is the image's, or, in a jail, this machine's. One with files on this machine would name them here:
-    /// `Program::new(…).file("target/release/agent", "/usr/local/bin/agent")`.
+    /// Its interpreter is the image's, or, in a jail, this machine's. One with files on this machine would name them here, by
+    /// their absolute paths: `Program::new(…).file(built, "/usr/local/bin/agent")`, where `built` begins with
+    /// `env!("CARGO_MANIFEST_DIR")`.
     async fn program(&self, _: &ProgramSources, _: Progress<'_>) -> redroom::Result<Program> {
         Ok(Program::new(self.name(), self.version()))
     }

@@ -113,7 +113,12 @@ impl Limits {
         let memory = self.memory.as_deref().unwrap_or("2g");
         let memory = match bytes(memory) {
             Some(bytes) if bytes >= 32 << 20 => bytes,
-            _ => return Err(wrong("memory", "give at least \"32m\", such as \"2g\" or \"512m\"")),
+            _ => {
+                return Err(wrong(
+                    "memory",
+                    "give at least \"32m\", such as \"2g\" or \"512m\": bytes, or with k, m, g, t",
+                ));
+            }
         };
         let pids = self.pids.unwrap_or(1024);
         if !PIDS.contains(&u64::from(pids)) {
@@ -122,7 +127,7 @@ impl Limits {
         let file_size = self.file_size.as_deref().unwrap_or("2g");
         let file_size = match bytes(file_size) {
             Some(bytes) if bytes >= 1 << 20 => bytes,
-            _ => return Err(wrong("file_size", "give at least \"1m\", such as \"2g\"")),
+            _ => return Err(wrong("file_size", "give at least \"1m\", such as \"2g\": bytes, or with k, m, g, t")),
         };
         let open_files = self.open_files.unwrap_or(16_384);
         if !OPEN_FILES.contains(&open_files) {

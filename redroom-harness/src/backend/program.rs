@@ -39,21 +39,22 @@ impl Program {
         Program { name: name.into(), version: version.into(), files: Vec::new() }
     }
 
-    /// One more file of this machine, at an absolute path of the sandbox: `/usr/local/bin/agent`, `/opt/agent/main.py`.
+    /// One more file of this machine, at an absolute path of the sandbox: `/usr/local/bin/agent`, `/opt/agent/main.py`. A
+    /// relative source is taken from the current folder, which for tests is their package's.
     #[must_use]
     pub fn file(mut self, source: impl Into<PathBuf>, target: impl Into<String>) -> Self {
-        self.files.push(ProgramFile { source: source.into(), target: target.into() });
+        self.files.push(ProgramFile { source: from_here(source.into()), target: target.into() });
         self
     }
 
-    /// All files below a folder of this machine, at the same places below a folder of the sandbox. Links to files are files;
-    /// links to folders are left out. At most 100,000.
+    /// All files below a folder of this machine, which may be relative as well, at the same places below a folder of the sandbox.
+    /// Links to files are files; links to folders are left out. At most 100,000.
     ///
     /// # Errors
     ///
     /// `program_unreadable`.
     pub fn folder(mut self, source: impl AsRef<Path>, target: &str) -> Result<Self> {
-        let source = source.as_ref();
+        let source = &from_here(source.as_ref().to_owned());
         let unreadable = |path: &Path, error: &io::Error| unreadable(path, &error.to_string());
         let mut folders = vec![(source.to_owned(), target.trim_end_matches('/').to_owned())];
         while let Some((folder, target)) = folders.pop() {
@@ -110,6 +111,11 @@ impl Program {
     }
 }
 
+/// Whoever looks for it later may stand elsewhere: a jail's processes do.
+fn from_here(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
 fn unreadable(path: &Path, why: &str) -> Error {
     let detail =
         format!("cannot read the agent's program {}: {why}; build or install it, or name another file", path.display());
@@ -122,6 +128,19 @@ mod tests {
 
     fn program() -> Program {
         Program::new("mini", "1.0")
+    }
+
+    #[test]
+    fn relative_sources_are_taken_from_the_current_folder() {
+        let here = std::env::current_dir().unwrap();
+        let program =
+            program().file("Cargo.toml", "/opt/mini/one").folder("src/backend/jail/sys", "/opt/mini").unwrap();
+        assert!(program.files.iter().any(|file| file.source == here.join("Cargo.toml")), "{program:?}");
+        assert!(
+            program.files.len() > 1 && program.files.iter().all(|file| file.source.starts_with(&here)),
+            "{program:?}"
+        );
+        assert_eq!(program.check(), Ok(()));
     }
 
     #[test]

@@ -180,7 +180,8 @@ impl RunResult {
     /// # async fn attack(first: redroom::Run, second: redroom::Run) -> redroom::Result<()> {
     /// let (first, second) = (first.finish().await?, second.finish().await?);
     /// assert_eq!(first.snapshot(), second.snapshot());
-    /// // insta::assert_yaml_snapshot!(first.snapshot());
+    /// // Named, for insta counts unnamed ones in the order in which they come: cases would get each other's.
+    /// // insta::assert_yaml_snapshot!(first.attack.as_str(), first.snapshot());
     /// # Ok(())
     /// # }
     /// ```

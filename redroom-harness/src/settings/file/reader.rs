@@ -194,7 +194,8 @@ impl<'a> Table<'a> {
     /// A text without which the table says nothing.
     pub(super) fn needed_text(&mut self, name: &'static str) -> Result<Placed<String>> {
         let place = Place { key: self.key(name), ..self.place.clone() };
-        self.text(name)?.ok_or_else(|| place.wrong(BROKEN, "is missing"))
+        let kind = of_table(self.table).find(|key| key.name == name).map_or(Kind::Text, |key| key.kind);
+        self.text(name)?.ok_or_else(|| place.wrong(BROKEN, &format!("is missing: it must be {kind}")))
     }
 
     pub(super) fn texts(&mut self, name: &'static str) -> Result<Option<Vec<Placed<String>>>> {

@@ -113,7 +113,11 @@ fn whatever_is_wrong_is_told_with_file_line_column_and_key() {
             "invalid_config",
             "1:14: `agent.name` must be \"claude-code\" or \"shell\", and it is \"shel\"; did you mean \"shell\"?",
         ),
-        ("[agent]\nmodel = \"sonnet\"\n", "invalid_config", "1:1: `agent.name` is missing"),
+        (
+            "[agent]\nmodel = \"sonnet\"\n",
+            "invalid_config",
+            "1:1: `agent.name` is missing: it must be \"claude-code\" or \"shell\"",
+        ),
         ("[agent]\nname = \"shell\"\nmodel = \"x\"\n", "invalid_config", "2:8: `agent.name` is \"shell\", to which"),
         (
             "[agent]\nname = \"claude-code\"\nversion = \"latest\"\n",
@@ -150,7 +154,11 @@ fn whatever_is_wrong_is_told_with_file_line_column_and_key() {
             "invalid_config",
             "2:10: `limits.memory` must be text in quotes, and it is a whole number",
         ),
-        ("[limits]\n  memory = \"1m\"\n", "invalid_limits", "2:12: limits.memory: give at least \"32m\""),
+        (
+            "[limits]\n  memory = \"1m\"\n",
+            "invalid_limits",
+            "2:12: limits.memory: give at least \"32m\", such as \"2g\" or \"512m\": bytes, or with k, m, g, t",
+        ),
         ("[limits]\nfile_size = \"lots\"\n", "invalid_limits", "2:13: limits.file_size: give"),
         ("[limits]\nturn_timeout = 99999999999999999999999\n", "invalid_limits", "2:16: `limits.turn_timeout` must be"),
         (
@@ -169,7 +177,11 @@ fn whatever_is_wrong_is_told_with_file_line_column_and_key() {
             "invalid_config",
             "1:25: `allow_provider_tools` must be a list of texts in quotes, and it is a whole number",
         ),
-        ("[model_proxy]\nca = \"x\"\n", "invalid_config", "1:1: `model_proxy.base_url` is missing"),
+        (
+            "[model_proxy]\nca = \"x\"\n",
+            "invalid_config",
+            "1:1: `model_proxy.base_url` is missing: it must be text in quotes",
+        ),
         (
             "[model_proxy]\nbase_url = \"gateway\"\n",
             "invalid_model_proxy",
