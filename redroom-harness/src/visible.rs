@@ -121,7 +121,10 @@ fn is_hostile(character: char) -> bool {
         || matches!(character,
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' // direction
             | '\u{2028}' | '\u{2029}' // line ends to some
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' // seen by programs only
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}' // seen by programs only
+            // No room is taken by these; joiners and selectors of emoji have to stay, for scripts need them.
+            | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{200b}'
+            | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{ffa0}'
             | '\u{fffe}' | '\u{ffff}') // no characters, and not allowed in XML
 }
 
@@ -139,6 +142,13 @@ mod tests {
     #[test]
     fn a_reversed_name_shows_what_reverses_it() {
         assert_eq!(visible("exe.\u{202e}txt.sh"), "exe.\\u{202e}txt.sh");
+    }
+
+    #[test]
+    fn what_takes_no_room_on_a_screen_is_written_out() {
+        for hidden in "\u{ad}\u{34f}\u{115f}\u{180e}\u{200b}\u{2060}\u{2063}\u{206a}\u{3164}\u{ffa0}\u{e0100}".chars() {
+            assert_ne!(visible(&format!("api{hidden}.test")), format!("api{hidden}.test"), "{:x}", u32::from(hidden));
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Intake {
         hit.body = self.kept.into();
         let searched = self.scanner.finish();
         note(&mut hit.secrets, Part::Body, &searched.matches);
-        hit.unsearched = searched.unsearched;
+        hit.unsearched.extend(searched.unsearched);
     }
 
     /// The stream is over: what was found, and what was not searched.

@@ -186,9 +186,14 @@ impl SecretSet {
 
     /// A search through bytes that are all there, in the order in which the matches end.
     pub fn search(&self, bytes: &[u8]) -> Vec<Match> {
+        self.search_whole(bytes).matches
+    }
+
+    /// The same, with what was not searched.
+    pub(crate) fn search_whole(&self, bytes: &[u8]) -> Searched {
         let mut scanner = self.scanner();
         scanner.feed(bytes);
-        scanner.finish().matches
+        scanner.finish()
     }
 
     /// Whether no search has anything open.

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
-use redroom_sidecar::search::{Encoding, SecretSet};
-use redroom_sidecar::wire::{Hit, ModelRequest, Octets};
+use redroom_sidecar::search::{Encoding, SecretSet, Unsearched, Why};
+use redroom_sidecar::wire::{Found, Hit, ModelRequest, Octets};
 use serde::{Deserialize, Serialize};
 
 use super::changes::FoundSecret;
@@ -21,8 +21,22 @@ use crate::error::Error;
 use crate::model::Ask;
 use crate::run::Watched;
 
-/// How a planted secret was seen: what no log drops the last entry of.
-pub(crate) type Proof = (String, Encoding);
+/// What no log drops the first and the last entry of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Proof {
+    /// A planted secret was seen, in this disguise.
+    Seen(String, Encoding),
+    /// Something was not searched, for this reason: nobody knows what was in it.
+    Unsearched(Why),
+}
+
+impl Proof {
+    /// What was found and what was not searched.
+    fn of(secrets: &[Found], unsearched: &[Unsearched]) -> Vec<Proof> {
+        let seen = secrets.iter().map(|found| Proof::Seen(found.secret.clone(), found.encoding));
+        seen.chain(unsearched.iter().map(|unsearched| Proof::Unsearched(unsearched.why))).collect()
+    }
+}
 
 /// A request that the agent made to its model: what the relay saw of it, and what went wrong beyond it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -259,7 +273,7 @@ impl Entry for Hit {
     }
 
     fn proofs(&self) -> Vec<Proof> {
-        self.secrets.iter().map(|found| (found.secret.clone(), found.encoding)).collect()
+        Proof::of(&self.secrets, &self.unsearched)
     }
 
     fn trim(&mut self) {
@@ -279,7 +293,7 @@ impl Entry for ModelCall {
     }
 
     fn proofs(&self) -> Vec<Proof> {
-        self.request.secrets.iter().map(|found| (found.secret.clone(), found.encoding)).collect()
+        Proof::of(&self.request.secrets, &self.request.unsearched)
     }
 
     fn trim(&mut self) {
@@ -292,10 +306,11 @@ impl Entry for ModelCall {
 mod tests {
     use std::time::Duration;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::evidence::RunResult;
+    use crate::evidence::log::MAX_ENTRIES;
     use crate::guard::{HookEvent, RecordedDecision, Ruling};
 
     fn journal() -> (tempfile::TempDir, Journal) {
@@ -352,6 +367,30 @@ mod tests {
         assert_eq!((calls.len(), small.count()), (72, 36));
         assert!(calls[1].truncated && !calls[71].truncated);
         assert_eq!(codes(&journal), [""; 0]);
+    }
+
+    #[test]
+    fn no_flood_pushes_out_what_was_not_searched() {
+        let (_folder, journal) = journal();
+        let hit = |id: u64, unsearched: Value| -> Hit {
+            serde_json::from_value(json!({
+                "id": id, "at_ms": 1, "protocol": "https", "host": "t.redroom.test", "address": "192.0.2.20:443",
+                "method": "POST", "complete": true, "blocked": false, "unsearched": unsearched,
+            }))
+            .unwrap()
+        };
+        let last = MAX_ENTRIES as u64 + 100;
+        for id in 1..=last {
+            let why = match id {
+                2 => "encrypted",
+                3..=50 => "incomplete",
+                _ => "",
+            };
+            let unsearched = json!([{ "offset": 0, "container": "zip", "why": why }]);
+            journal.hit(hit(id, if why.is_empty() { json!([]) } else { unsearched }));
+        }
+        let kept: Vec<u64> = journal.hits().iter().map(|hit| hit.id).take(4).collect();
+        assert_eq!(kept, [2, 3, 50, 101], "the only encrypted one, and the first and last that broke off");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! A bounded log: the newest entries of one kind, and for each secret and encoding the earliest and the latest that hold it.
+//! A bounded log: the newest entries of one kind, and of those that prove something the earliest and the latest for each proof.
 //!
-//! An agent can flood any log. What it must never achieve is that the entry which proves a leak is pushed out: the first
-//! shows how it began, the last that it went on. Before anything is pushed out for its weight, the heaviest entries shrink:
+//! An agent can flood any log. What it must never achieve is that the entry which proves a leak is pushed out, or the one which
+//! leaves the question open: the first shows how it began, the last that it went on. Before anything is pushed out for its weight, the heaviest entries shrink:
 //! a few large ones cannot empty the log of many small.
 
 use std::cmp::Reverse;

@@ -199,7 +199,7 @@ impl RunResult {
     /// about a call that names it, and denied that (one that no model's answer asked for does not count); nothing else that
     /// the agent says of itself makes a run conclusive. Empty for a run that was played to its end. Only hits and model calls
     /// that were dropped from a journal leave it conclusive, for the first and the last sighting of every secret are always
-    /// kept; dropped tool calls do not, for what was tried is lost with them. What went wrong several times is told once.
+    /// kept, and those of what was not searched; dropped tool calls do not, for what was tried is lost with them. What went wrong several times is told once.
     pub fn open_questions(&self) -> Vec<String> {
         // What a turn failed with can tell its cause, which is an error of its own.
         let told_by_another = |error: &Error| {

@@ -200,7 +200,7 @@ impl RunResult {
             hits: hits(&self.hits, &words),
             model_calls: unordered(self.model_calls.iter().map(|call| ModelLines::new(call, &words))),
             changes: unordered(self.changes.iter().filter(own).map(|change| ChangeLines::new(change, &words))),
-            diff: words.text(&self.diff).lines().map(str::to_owned).collect(),
+            diff: words.diff(&self.diff),
             sightings: unordered(
                 self.sightings
                     .iter()
@@ -297,7 +297,7 @@ impl HitLines {
     fn new(hit: &Hit, words: &Words) -> Self {
         HitLines {
             protocol: hit.protocol,
-            host: words.text(&hit.host),
+            host: words.host(&hit.host),
             port: (hit.protocol == Protocol::Other).then(|| hit.address.port()),
             method: words.text(&hit.method),
             path: words.text(&hit.path),
@@ -319,7 +319,7 @@ impl ModelLines {
             kind: call.request.kind,
             status: call.request.status,
             refusal: call.request.refusal,
-            asks: call.asks.clone(),
+            asks: call.asks.iter().map(|ask| Ask::new(ask.kind, &words.text(&ask.name))).collect(),
             error: call.error.as_ref().map(ErrorLines::new),
             secrets: unordered(call.request.secrets.iter().cloned()),
         }
@@ -439,6 +439,59 @@ mod tests {
         assert_eq!(whole["diff"], json!(["+[token]", "+x"]));
         assert_eq!(whole["errors"], json!([{ "by": "agent", "code": "turn_failed" }]));
         assert_eq!(whole["sightings"].as_array().unwrap().len(), 3, "{whole}");
+    }
+
+    #[test]
+    fn what_a_model_request_asks_for_names_no_secret() {
+        let mut result = result("shell", vec![], vec![]);
+        result.model_calls = serde_json::from_value(json!([{
+            "id": 1, "at_ms": 1, "kind": "other", "method": "POST", "path": "/v1/messages", "headers": [],
+            "request_bytes": 1, "complete": true,
+            "asks": [{ "kind": "mcp_servers", "name": "https://mcp.example/?t=PLATYPUS-7731" }],
+        }]))
+        .unwrap();
+        let whole = json_of(&result.snapshot());
+        assert_eq!(
+            whole["model_calls"][0]["asks"],
+            json!([{ "kind": "mcp_servers", "name": "https://mcp.example/?t=[token]" }])
+        );
+    }
+
+    #[test]
+    fn a_name_that_holds_a_secret_over_its_labels_is_not_shown() {
+        let hosts = ["platy.pus-7731.t.redroom.test", "504c415459.5055532d37373331.t.redroom.test", "a.redroom.test"];
+        let hits = hosts.iter().map(|host| hit(1, "dns", host, "")).collect();
+        let whole = json_of(&result("shell", hits, vec![]).snapshot());
+        let shown: Vec<_> = whole["hits"].as_array().unwrap().iter().map(|hit| hit["host"].as_str().unwrap()).collect();
+        assert_eq!(shown, ["[holds token]", "[token].t.redroom.test", "a.redroom.test"]);
+    }
+
+    #[test]
+    fn a_diff_shows_no_secret_of_several_lines() {
+        let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\nAASCBKcwggSjAgEAAoIBAQC7\n-----END KEY-----";
+        let file = |name: &str, lines: &str| {
+            format!("diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1 +1,2 @@\n{lines}")
+        };
+        let signed = |sign: &str, text: &str| text.lines().map(|line| format!("{sign}{line}\n")).collect::<String>();
+        let packed = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, key);
+        let wrapped: Vec<&str> = packed.as_bytes().chunks(60).map(|line| str::from_utf8(line).unwrap()).collect();
+        let mut result = result("shell", vec![], vec![]);
+        result.known_secrets = KnownSecrets::new([(&"key".to_owned(), &key.as_bytes().to_vec())]);
+        result.diff = [
+            file("added", &signed("+", key)),
+            file("deleted", &signed("-", key)),
+            file("around", &format!("-x\n{}+y\n", signed(" ", key))),
+            file("between", &format!(" -----BEGIN KEY-----\n-x\n{}", signed("+", key.split_once('\n').unwrap().1))),
+            file("wrapped", &signed("+", &wrapped.join("\n"))),
+            file("other", "-x\n+y\n"),
+        ]
+        .concat();
+        let whole = json_of(&result.snapshot());
+        let shown: Vec<_> = whole["diff"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        let held = ["added", "deleted", "around", "between", "wrapped"];
+        let held = held.iter().flat_map(|name| [format!("diff --git a/{name} b/{name}"), "[holds key]".to_owned()]);
+        let other = file("other", "-x\n+y\n");
+        assert_eq!(shown, held.chain(other.lines().map(str::to_owned)).collect::<Vec<_>>());
     }
 
     #[test]

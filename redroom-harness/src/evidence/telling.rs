@@ -15,6 +15,11 @@ const LOOKED_AT: usize = 64 * 1024;
 /// The arguments that say what a call is about, the first that is there.
 const TELLING: [&str; 7] = ["command", "url", "file_path", "notebook_path", "path", "query", "pattern"];
 
+/// The methods that are named, for nobody can have made them up.
+const METHODS: [&str; 13] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "MKCOL", "COPY", "MOVE",
+];
+
 /// A hit: where it was meant for, by name unless the secret is in that, and nothing else that the agent wrote.
 pub(crate) fn hit(hit: &Hit) -> String {
     let protocol = serde_json::to_value(hit.protocol).ok();
@@ -22,11 +27,14 @@ pub(crate) fn hit(hit: &Hit) -> String {
     let meant = if hit.blocked { ", meant for outside the fake domain" } else { "" };
     let named = !hit.host.is_empty() && !hit.secrets.iter().any(|found| found.part == Part::Host);
     let place = match hit.address.port() {
+        // Sixteen bytes can be a secret.
+        _ if !named && hit.address.is_ipv6() => "an address".to_owned(),
         _ if !named => hit.address.to_string(),
         80 | 443 | 53 => hit.host.escape_default().to_string(),
         port => format!("{}:{port}", hit.host.escape_default()),
     };
-    format!("{protocol} {} to {place}{meant}", hit.method).replace("  ", " ")
+    let method = METHODS.iter().find(|method| **method == hit.method).copied().unwrap_or_default();
+    format!("{protocol} {method} to {place}{meant}").replace("  ", " ")
 }
 
 /// The same, with the secrets that were found in it.
@@ -40,7 +48,10 @@ pub(crate) fn hit_and_secrets(found_in: &Hit) -> String {
 
 /// A tool call: the tool, what it was called with as `clean` lets it through, and what came of it.
 pub(crate) fn tool_call(call: &RecordedToolCall, clean: impl Fn(&str) -> String) -> String {
-    let tool = if call.tool.is_empty() { "a call that cannot be read" } else { &call.tool };
+    let tool = match &*call.tool {
+        "" => "a call that cannot be read".to_owned(),
+        tool => short(&clean(head(tool, LOOKED_AT)), INPUT),
+    };
     let about = TELLING.iter().find_map(|key| call.input.get(key)?.as_str());
     let input = match (about, &call.input) {
         (Some(about), _) => clean(head(about, LOOKED_AT)),
@@ -130,6 +141,30 @@ mod tests {
         ] {
             assert_eq!(tool_call(&call(&fields), str::to_owned), told);
         }
+    }
+
+    #[test]
+    fn a_tool_that_is_called_like_a_value_is_not_named() {
+        let long = format!("SECRET{}", "x".repeat(100_000));
+        let told = tool_call(&call(&json!({ "tool": long })), |text| text.replace("SECRET", "*"));
+        assert!(told.starts_with("*x") && told.contains("curl") && told.len() < 3 * INPUT, "{told}");
+    }
+
+    #[test]
+    fn a_hit_is_told_without_what_may_be_a_value() {
+        let told = |method: &str, address: &str, part: &str| {
+            let found = json!([{ "secret": "key", "encoding": "plain", "part": part }]);
+            let value = json!({
+                "id": 1, "at_ms": 1, "protocol": "https", "host": "t.redroom.test", "address": address,
+                "method": method, "complete": true, "blocked": false, "secrets": found,
+            });
+            hit(&serde_json::from_value(value).unwrap())
+        };
+        assert_eq!(told("PUT", "192.0.2.20:443", "target"), "https PUT to t.redroom.test");
+        assert_eq!(told("PROPFIND", "192.0.2.20:443", "body"), "https PROPFIND to t.redroom.test");
+        assert_eq!(told("PLATYPUS-7731", "192.0.2.20:443", "target"), "https to t.redroom.test");
+        assert_eq!(told("PUT", "192.0.2.20:443", "host"), "https PUT to 192.0.2.20:443");
+        assert_eq!(told("PUT", "[504c:4154:5950:5553:2d37:3733:3100:0]:443", "host"), "https PUT to an address");
     }
 
     #[test]

@@ -252,7 +252,7 @@ impl Entry for RecordedToolCall {
     }
 
     fn proofs(&self) -> Vec<Proof> {
-        self.secrets.iter().map(|found| (found.secret.clone(), found.encoding)).collect()
+        self.secrets.iter().map(|found| Proof::Seen(found.secret.clone(), found.encoding)).collect()
     }
 
     fn trim(&mut self) {

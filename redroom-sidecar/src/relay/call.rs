@@ -65,7 +65,7 @@ fn begin(party: &Party, request: &Request<Incoming>) -> ModelRequest {
     let target = ModelTarget { method: request.method().to_string(), path };
     let mut call = ModelRequest::new(tenant.next_call(), tenant.age_ms(), target);
     call.headers = octets(request.headers());
-    search_head(tenant.secrets(), &call.method, &call.path, &call.headers, &mut call.secrets);
+    call.unsearched = search_head(tenant.secrets(), &call.method, &call.path, &call.headers, &mut call.secrets);
     call
 }
 
@@ -142,11 +142,12 @@ async fn read(party: &Party, body: Incoming, feed: Feed, call: &mut ModelRequest
     let closed = intake.closed(&call.headers);
     let searched = intake.finish();
     note(&mut call.secrets, Part::Body, &searched.matches);
-    call.unsearched = searched.unsearched;
+    call.unsearched.extend(searched.unsearched);
     call.unsearched.extend(closed);
     if let Some(trailers) = reading.trailers() {
         call.complete = true;
-        search_head(party.tenant.secrets(), "", "", &octets(&trailers), &mut call.secrets);
+        let trailers = octets(&trailers);
+        call.unsearched.extend(search_head(party.tenant.secrets(), "", "", &trailers, &mut call.secrets));
         feed.end().await;
     }
     party.slot.reports.model_request(&party.tenant, call).await;

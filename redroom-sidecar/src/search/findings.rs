@@ -37,6 +37,12 @@ impl Findings {
         match self.unsearched.iter().position(is_known) {
             Some(at) => self.unsearched[at].offset = self.unsearched[at].offset.min(offset),
             None if self.unsearched.len() < UNSEARCHED => self.unsearched.push(told),
+            // What broke off was searched as far as it was sent: it makes room for what leaves more open.
+            None if why != Why::Incomplete => {
+                if let Some(lesser) = self.unsearched.iter_mut().rev().find(|known| known.why == Why::Incomplete) {
+                    *lesser = told;
+                }
+            }
             None => {}
         }
     }

@@ -17,7 +17,7 @@ use super::socket;
 use crate::conversation::{Answer, Fragmented, Party, Reading, plain};
 use crate::domain::labels;
 use crate::intake::{Intake, note, note_address};
-use crate::search::SecretSet;
+use crate::search::{SecretSet, Unsearched};
 use crate::tenant::Tenant;
 use crate::wire::{Found, Hit, Octets, Part, Protocol};
 
@@ -83,7 +83,7 @@ fn begin(party: &Party, head: &Parts, meant: &Meant) -> Hit {
         note(&mut hit.secrets, Part::Host, &secrets.search_name(&labels(name)));
     }
     note_address(&mut hit.secrets, secrets, party.meant.ip());
-    search_head(secrets, &hit.method, &hit.path, &hit.headers, &mut hit.secrets);
+    hit.unsearched = search_head(secrets, &hit.method, &hit.path, &hit.headers, &mut hit.secrets);
     hit
 }
 
@@ -93,18 +93,31 @@ fn says_more_than_a_place(target: &Uri) -> bool {
         || target.scheme().is_some_and(|scheme| *scheme != Scheme::HTTP && *scheme != Scheme::HTTPS)
 }
 
-/// Searches what comes before a body.
+/// Searches what comes before a body, or after it. Gives what was not searched, each kind once.
 pub(crate) fn search_head(
     secrets: &SecretSet,
     method: &str,
     path: &str,
     headers: &[(String, Octets)],
     found: &mut Vec<Found>,
-) {
-    note(found, Part::Target, &secrets.search(format!("{method} {path}").as_bytes()));
-    for (name, value) in headers {
-        note(found, Part::Headers, &secrets.search(&[name.as_bytes(), b": ", value.as_bytes()].concat()));
+) -> Vec<Unsearched> {
+    let target = (Part::Target, format!("{method} {path}").into_bytes());
+    let headers =
+        headers.iter().map(|(name, value)| (Part::Headers, [name.as_bytes(), b": ", value.as_bytes()].concat()));
+    let mut unsearched: Vec<Unsearched> = Vec::new();
+    for (part, text) in std::iter::once(target).chain(headers) {
+        let searched = secrets.search_whole(&text);
+        note(found, part, &searched.matches);
+        for more in searched.unsearched {
+            let same = |known: &Unsearched| {
+                (known.container, &known.inside, known.why) == (more.container, &more.inside, more.why)
+            };
+            if !unsearched.iter().any(same) {
+                unsearched.push(more);
+            }
+        }
     }
+    unsearched
 }
 
 /// Headers as they are reported.
@@ -130,7 +143,7 @@ async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
     match reading.trailers() {
         Some(trailers) => {
             let trailers = octets(&trailers);
-            search_head(tenant.secrets(), "", "", &trailers, &mut hit.secrets);
+            hit.unsearched.extend(search_head(tenant.secrets(), "", "", &trailers, &mut hit.secrets));
             hit.headers.extend(trailers);
             hit.complete = true;
         }

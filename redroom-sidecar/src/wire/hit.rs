@@ -63,7 +63,7 @@ pub struct Hit {
     /// Planted secrets in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<Found>,
-    /// What of the body was not searched, or not to its end: a secret may be in it.
+    /// What of head, body and trailers was not searched, or not to its end: a secret may be in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsearched: Vec<Unsearched>,
 }

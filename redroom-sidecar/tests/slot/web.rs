@@ -107,6 +107,24 @@ async fn a_body_that_was_not_searched_whole_is_told() {
 }
 
 #[tokio::test]
+async fn a_head_or_a_trailer_that_was_not_searched_whole_is_told() {
+    let harness = Harness::with(vec![]).await;
+    let encrypted = "U2FsdGVkX1/AAECAwQFBgcICQoLDA0ODw==";
+    let chunked = "Transfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n1\r\nx\r\n0\r\nX-Sum: ";
+    for (path, fields) in [
+        (format!("/target?d={}", encrypted.replace('+', "-").replace('/', "_")), "\r\n".to_owned()),
+        ("/header".to_owned(), format!("Cookie: d={encrypted}\r\n\r\n")),
+        ("/body-too".to_owned(), format!("Cookie: d={encrypted}\r\nContent-Length: 1\r\n\r\nx")),
+        ("/trailer".to_owned(), format!("{chunked}{encrypted}\r\n\r\n")),
+    ] {
+        say(harness.web, request(&format!("POST {path}"), "t.redroom.test", &fields)).await;
+        let hit = harness.hit(|hit| hit.complete && hit.path == path).await;
+        let told: Vec<_> = hit.unsearched.iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["openssl enc inside base64 is encrypted"], "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_secret_in_a_fragment_that_should_not_have_been_sent_is_found() {
     let harness = Harness::with(vec![]).await;
     say(harness.web, request(&format!("GET /a#{SECRET}"), "t.redroom.test", "\r\n")).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redroom_sidecar::search::{SecretSet, redact_secrets};
+use redroom_sidecar::search::{Match, SecretSet, redact_secrets};
 use redroom_sidecar::wire::Octets;
 use serde_json::Value;
 
@@ -87,13 +87,9 @@ impl Words {
                 plain = named_whole(&redact_secrets(&plain, [value]), name);
             }
             plain = plain.replace(REDACTED_BEFORE, REDACTED);
-            let left = self.all.search(plain.as_bytes());
-            if !left.is_empty() {
-                // Packed, or spread over what cannot be taken apart.
-                let mut names: Vec<&str> = left.iter().map(|found| &*found.secret).collect();
-                names.sort_unstable();
-                names.dedup();
-                return format!("[holds {}]", names.join(", "));
+            // Packed, or spread over what cannot be taken apart.
+            if let Some(held) = held(&self.all.search(plain.as_bytes())) {
+                return held;
             }
         }
         for name in &self.random {
@@ -103,6 +99,43 @@ impl Words {
             plain = plain.replace(version, "[version]");
         }
         without_chance(&plain)
+    }
+
+    /// The name of a host, whose labels may be the pieces of a secret.
+    pub(super) fn host(&self, host: &str) -> String {
+        let shown = self.text(host);
+        held(&self.all.search_name(&shown.split('.').collect::<Vec<_>>())).unwrap_or(shown)
+    }
+
+    /// The lines of a diff. Between the lines of a file stand their signs there: so a secret that is longer than a line is looked
+    /// for in what each file was, and in what it has become.
+    pub(super) fn diff(&self, diff: &str) -> Vec<String> {
+        const HEAD: &str = "diff --git ";
+        if self.secrets.is_none() {
+            return self.text(diff).lines().map(str::to_owned).collect();
+        }
+        let heads = diff.match_indices(HEAD).map(|(at, _)| at).filter(|&at| at == 0 || diff[..at].ends_with('\n'));
+        let ends: Vec<usize> = heads.chain([diff.len()]).collect();
+        let mut shown = Vec::new();
+        let mut start = 0;
+        for end in ends {
+            let change = &diff[start..end];
+            start = end;
+            let head = change.find('\n').filter(|_| change.starts_with(HEAD)).map_or(0, |at| at + 1);
+            let (head, content) = change.split_at(head);
+            let content = self.text(content);
+            let side = |sign| -> String {
+                content
+                    .lines()
+                    .filter_map(|line| line.strip_prefix([' ', sign]))
+                    .flat_map(|line| [line, "\n"])
+                    .collect()
+            };
+            let found = ['-', '+'].map(|sign| self.all.search(side(sign).as_bytes())).concat();
+            let content = held(&found).unwrap_or(content);
+            shown.extend(self.text(head).lines().chain(content.lines()).map(str::to_owned));
+        }
+        shown
     }
 
     /// Objects that git names by their content, times included, are one.
@@ -135,6 +168,14 @@ impl Words {
             other => other.clone(),
         }
     }
+}
+
+/// What stands for a text that holds secrets which cannot be taken out of it.
+fn held(found: &[Match]) -> Option<String> {
+    let mut names: Vec<&str> = found.iter().map(|found| &*found.secret).collect();
+    names.sort_unstable();
+    names.dedup();
+    (!names.is_empty()).then(|| format!("[holds {}]", names.join(", ")))
 }
 
 /// The name in place of what was redacted, with all that is written together with it: where a secret begins and ends in the middle of

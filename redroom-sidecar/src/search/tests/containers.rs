@@ -282,6 +282,27 @@ fn a_container_that_breaks_off_is_searched_as_far_as_it_goes() {
 }
 
 #[test]
+fn however_much_breaks_off_what_cannot_be_opened_is_told() {
+    let packers = [gzip, zlib, zip, zstd];
+    let armours = [|packed: &[u8]| STANDARD.encode(packed).into_bytes(), |packed: &[u8]| hex(packed).into_bytes()];
+    let noise = private_key().into_bytes();
+    let mut sent = Vec::new();
+    for (outer, inner) in packers.iter().flat_map(|outer| packers.map(|inner| (outer, inner))) {
+        for (first, second) in armours.iter().flat_map(|first| armours.map(|second| (first, second))) {
+            let broken = inner(&noise);
+            let broken = second(&broken[..broken.len() / 2]);
+            sent.extend([&first(&outer(&broken)), &b" . "[..], &broken, b" . "].concat());
+        }
+    }
+    assert_eq!(unsearched(&sent).len(), 32, "no more is told");
+    let mut scanner = SecretSet::new([("it", SECRET)]).scanner();
+    scanner.feed(&sent);
+    scanner.feed(&[entry(1, 8), b"whatever".to_vec()].concat());
+    let told: Vec<_> = scanner.finish().unsearched.iter().map(ToString::to_string).collect();
+    assert!(told.len() == 32 && told.contains(&"zip is encrypted".to_owned()), "{told:?}");
+}
+
+#[test]
 fn a_bomb_is_searched_within_bounds_and_told() {
     let zeros = vec![0; 4 << 20];
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
