@@ -155,12 +155,14 @@ impl Line {
         *self.0.at.lock().unwrap() = Some((moment, Box::new(action)));
     }
 
-    /// Ends every connection, and there is no other.
+    /// Ends every connection, and there is no other. None is answered while others have ended already, as by an engine that is gone.
     pub(crate) fn cut(&self) {
+        self.freeze();
         std::fs::remove_file(&self.0.socket).unwrap();
         for stream in self.0.streams.lock().unwrap().take().into_iter().flatten() {
             let _ = stream.shutdown(Shutdown::Both);
         }
+        self.thaw();
     }
 
     /// From now on nothing comes through, and nothing is closed: as of an engine that is stopped.
