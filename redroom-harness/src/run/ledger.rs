@@ -205,14 +205,18 @@ impl Ledger {
         let state = self.state();
         let named = |wanted: &dyn Fn(&Use) -> bool| {
             let mut calls: Vec<(&String, &Use)> = state.uses.iter().filter(|(_, call)| wanted(call)).collect();
-            calls.extend(state.unasked.iter().filter(|(_, call)| wanted(call)));
             calls.sort_by_key(|(_, call)| call.number);
             let mut names: Vec<String> =
                 calls.iter().take(NAMED).map(|(id, call)| format!("{} ({id})", call.tool)).collect();
             if calls.len() > NAMED {
                 names.push(format!("and {} more", calls.len() - NAMED));
             }
-            (!calls.is_empty()).then(|| names.join(", "))
+            // Their names are the agent's own, and can be a secret's value.
+            match state.unasked.values().filter(|call| wanted(call)).count() {
+                0 => {}
+                count => names.push(format!("{count} that no answer asked for")),
+            }
+            (!names.is_empty()).then(|| names.join(", "))
         };
         let unreported = named(&|call| call.is_missing() && !call.altered).map(|names| {
             Error::new(
@@ -520,11 +524,13 @@ mod tests {
             assert_eq!(reported(&ledger, "toolu_1", "Bash", command("ls")), Claim::Forged);
             let foreign = Response::builder().header("content-encoding", encoding).body(full(body)).unwrap();
             ledger.answer(foreign).into_body().collect().await.unwrap();
-            assert_eq!(reported(&ledger, "toolu_1", "Bash", command("ls")), Claim::Unknown);
+            assert_eq!(reported(&ledger, "toolu_1", "PLATYPUS-7731", command("ls")), Claim::Unknown);
             // Even so it is noticed if such a call runs against its denial.
             ledger.ruled("toolu_1", RecordedDecision::Deny);
             came_back(&ledger, "toolu_1", false).await;
             assert_eq!(codes(&ledger), ["denied_call_ran"]);
+            let said = ledger.faults()[0].to_string();
+            assert!(said.contains("1 that no answer asked for") && !said.contains("PLATYPUS"), "{said}");
         }
     }
 

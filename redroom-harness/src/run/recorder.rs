@@ -122,13 +122,12 @@ impl Recorder {
         self.guard.ask(&self.run, payload).await
     }
 
-    /// The guard meant something that the agent does not hear: once for each form of answer.
-    fn tell_unheard(&self, call: Option<&ToolCall>, unheard: &str) {
+    /// The guard meant something that the agent does not hear: once for each form of answer. What the agent calls its tool is left
+    /// out: it can be a secret's value, and errors are shown.
+    fn tell_unheard(&self, unheard: &str) {
         let mut told = self.unheard.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < MAX_UNHEARD && told.insert(unheard.to_owned()) {
-            let tool = call.map_or("a tool", |call| &call.tool_name);
-            let detail =
-                format!("the guard's answer about {tool} was passed on, and the agent ran the tool: {unheard}");
+            let detail = format!("an answer of the guard was passed on, and the agent ran the tool: {unheard}");
             self.journal.error(Error::new(By::ToolCallCheck, "guard_answer_ignored", detail));
         }
     }
@@ -224,7 +223,7 @@ impl Tenant for Recorder {
             self.journal.error(error.clone());
         }
         if let Some(unheard) = &ruling.unheard {
-            self.tell_unheard(call.as_ref(), unheard);
+            self.tell_unheard(unheard);
         }
         // The guard's own words, unless they hold what the agent must not see.
         let answer = self.journal.redactor().answer(ruling.answer.clone());
