@@ -75,8 +75,10 @@ async fn one_that_complains_and_ends_is_quoted(run: Run) -> redroom::Result<()> 
     Ok(())
 }
 
-/// Wants more at once than it may have.
-const GREEDY: &str = "import sys; print('growing', file=sys.stderr, flush=True); x = b'x' * (200 << 20); print(len(x))";
+/// Wants more at once than any process may have, also where no control group holds the sandbox: what the kernel allows, a watchdog
+/// may see too late.
+const GREEDY: &str =
+    "import sys; print('growing', file=sys.stderr, flush=True); x = b'x' * (1200 << 20); print(len(x))";
 
 #[redroom::attack(agent = Trial::new("greedy", &["python3", "-c", GREEDY]), limits = { memory: "32m" })]
 async fn one_that_dies_at_once_of_its_limits_says_so(run: Run) -> redroom::Result<()> {
