@@ -1,6 +1,7 @@
 //! A conversation: HTTP with one client over one connection, whatever it is about. Sees to it that requests are answered
 //! by tasks that outlive the connection, that silence is ended, and that bytes which were no request become a hit.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,12 +22,12 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::labels;
-use crate::intake::{Intake, note, note_address};
+use crate::intake::{Intake, note, note_address, note_searched};
 use crate::pipe::Piped;
-use crate::search::Match;
+use crate::search::{Searched, Unsearched, note_unsearched};
 use crate::slot::Slot;
 use crate::tenant::Tenant;
-use crate::wire::{Found, Hit, Part};
+use crate::wire::{Hit, Part};
 use crate::witness::{Memory, Witness};
 
 /// What a request is answered with.
@@ -79,10 +80,10 @@ pub(crate) struct Party {
     aligned: AtomicBool,
     /// Whether it is no HTTP any more: whoever speaks the other protocol reads it to its end.
     given_away: AtomicBool,
-    /// Names of secrets that its hits tell of.
-    told: Mutex<Vec<String>>,
-    /// Secrets in what came before the first request.
-    before: Mutex<Vec<Match>>,
+    /// What its hits tell of.
+    told: Mutex<Told>,
+    /// What the search through all that came before the first request came to.
+    before: Mutex<Searched>,
 }
 
 impl Party {
@@ -167,36 +168,49 @@ impl Party {
         if let Some(name) = &self.server_name {
             hit.blocked = !tenant.owns(name);
             hit.host = name.clone();
-            note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&labels(name)));
+            note_searched(&mut hit, Part::Host, tenant.secrets().search_name(&labels(name)));
         }
         hit.server_name = self.server_name.clone();
         note_address(&mut hit.secrets, tenant.secrets(), meant.ip());
         hit
     }
 
-    /// Secrets were found in what came before the first request.
-    pub(crate) fn suspect(&self, found: Vec<Match>) {
-        self.before.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+    /// All that came before the first request was searched.
+    pub(crate) fn suspect(&self, searched: Searched) {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner).join(searched);
     }
 
-    /// A hit of this connection tells of these.
-    pub(crate) fn tell(&self, found: &[Found]) {
-        let names = found.iter().map(|found| found.secret.clone());
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+    /// This is a hit of this connection, searched whole.
+    pub(crate) fn tell(&self, hit: &Hit) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.secrets.extend(hit.secrets.iter().map(|found| found.secret.clone()));
+        note_unsearched(&mut told.unsearched, hit.unsearched.iter().cloned());
     }
 
-    /// Secrets that were sent, but of which no hit tells.
-    fn untold(&self) -> Vec<Match> {
+    /// What was sent, but is in no hit: secrets, and what could not be searched. What looks broken does not count: where a
+    /// stream was searched as it came, its transport's own marks may have cut what is whole.
+    fn untold(&self) -> Searched {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::take(&mut *self.before.lock().unwrap_or_else(PoisonError::into_inner));
-        let sent = before.into_iter().chain(self.memory.watched());
-        sent.filter(|found| !told.iter().any(|name| **name == *found.secret)).collect()
+        let mut sent = std::mem::take(&mut *self.before.lock().unwrap_or_else(PoisonError::into_inner));
+        sent.join(self.memory.watched());
+        sent.matches.retain(|found| !told.secrets.contains(&*found.secret));
+        sent.unsearched
+            .retain(|part| !part.why.may_be_cut() && !told.unsearched.iter().any(|known| known.is_like(part)));
+        sent
     }
 
     /// Whether the client said something that was no request, or nothing at all.
     pub(crate) fn left_something(&self) -> bool {
         !self.asked.load(Ordering::Relaxed) || !self.mid_body.load(Ordering::Relaxed) && !self.memory.is_empty()
     }
+}
+
+/// What the hits of a connection tell of.
+#[derive(Default)]
+struct Told {
+    /// Names of secrets.
+    secrets: HashSet<String>,
+    unsearched: Vec<Unsearched>,
 }
 
 /// A target with a fragment, as it was sent.
@@ -298,16 +312,18 @@ where
     report_untold(party).await;
 }
 
-/// Reports what no hit of the connection tells of: secrets in what a parser passes over, or turns away.
+/// Reports what no hit of the connection tells of, in what a parser passes over, or turns away.
 pub(crate) async fn report_untold(party: &Party) {
     let untold = party.untold();
-    if untold.is_empty() {
-        return;
-    }
+    let what = match (&untold.matches[..], &untold.unsearched[..]) {
+        ([], []) => return,
+        ([], _) => "what cannot be searched",
+        _ => "a secret",
+    };
     let mut hit = party.hit_without_request();
-    hit.fault = Some("a secret was sent beside the requests of its connection".to_owned());
+    hit.fault = Some(format!("{what} was sent beside the requests of its connection"));
     hit.complete = true;
-    note(&mut hit.secrets, Part::Body, &untold);
+    note_searched(&mut hit, Part::Body, untold);
     party.slot.reports.hit(&party.tenant, &hit).await;
 }
 
@@ -383,7 +399,7 @@ pub(crate) async fn report_rest<S: AsyncRead + Unpin>(
     }
     rest.fill(&mut hit);
     hit.complete = true;
-    party.tell(&hit.secrets);
+    party.tell(&hit);
     slot.reports.hit(tenant, &hit).await;
 }
 

@@ -8,10 +8,10 @@ pub(crate) mod stream;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::dns::lookup::Lookup;
-use crate::intake::{Intake, note, note_address};
+use crate::intake::{Intake, note_address, note_searched};
 use crate::slot::Slot;
 use crate::tenant::Tenant;
-use crate::wire::{DnsQuestion, Found, Hit, Part, Protocol, Transport};
+use crate::wire::{DnsQuestion, Hit, Part, Protocol, Transport};
 
 /// What every name of the fake domain resolves to. Any address would arrive; these belong to documentation.
 pub(crate) const FAKE_WEB: [IpAddr; 2] =
@@ -45,17 +45,16 @@ fn look_up(tenant: &Tenant, meant: SocketAddr, transport: Transport, message: &[
     hit.dns = Some(DnsQuestion::new(lookup.name(), lookup.kind(), transport == Transport::Tcp, kept.into()));
     hit.truncated = message.len() > KEPT;
     hit.complete = true;
-    note(&mut hit.secrets, Part::Host, &tenant.secrets().search_name(&lookup.labels));
-    note_address(&mut hit.secrets, tenant.secrets(), meant.ip());
+    let secrets = tenant.secrets();
+    note_searched(&mut hit, Part::Host, secrets.search_name(&lookup.labels));
+    note_address(&mut hit.secrets, secrets, meant.ip());
     // The name lies in the message, too: there it is told only where it wears another disguise, or is no name.
-    let in_message = tenant.secrets().search(message);
-    let in_names = lookup::other_names(message).into_iter().flat_map(|name| tenant.secrets().search_name(&name));
-    for found in in_message.into_iter().chain(in_names) {
-        let same = |known: &Found| known.secret == *found.secret && known.encoding == found.encoding;
-        if !hit.secrets.iter().any(same) {
-            note(&mut hit.secrets, Part::Body, &[found]);
-        }
-    }
+    let mut rest = secrets.search_whole(message);
+    lookup::other_names(message).into_iter().for_each(|name| rest.join(secrets.search_name(&name)));
+    rest.matches.retain(|found| {
+        !hit.secrets.iter().any(|known| known.secret == *found.secret && known.encoding == found.encoding)
+    });
+    note_searched(&mut hit, Part::Body, rest);
     hit
 }
 

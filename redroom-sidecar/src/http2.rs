@@ -8,7 +8,7 @@ pub(crate) mod huffman;
 
 use std::collections::VecDeque;
 
-use crate::search::{Match, Scanner, SecretSet};
+use crate::search::{Scanner, Searched, SecretSet};
 
 /// How a connection begins.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -42,7 +42,7 @@ pub(crate) struct Frames {
     heads: Option<Scanner>,
     /// By stream, that which was heard of last at the end.
     bodies: VecDeque<(u32, Scanner)>,
-    found: Vec<Match>,
+    searched: Searched,
 }
 
 /// Where in a connection its next byte stands.
@@ -76,7 +76,7 @@ impl Frames {
             head: Vec::new(),
             heads: None,
             bodies: VecDeque::new(),
-            found: Vec::new(),
+            searched: Searched::default(),
         }
     }
 
@@ -135,14 +135,13 @@ impl Frames {
         }
     }
 
-    /// The connection is over: what was found.
-    pub(crate) fn finish(mut self) -> Vec<Match> {
+    /// The connection is over: what the search of its heads and bodies came to.
+    pub(crate) fn finish(mut self) -> Searched {
         self.decode_head();
-        for (_, body) in self.bodies.drain(..) {
-            self.found.extend(body.finish().matches);
+        for scanner in self.bodies.into_iter().map(|(_, body)| body).chain(self.heads) {
+            self.searched.join(scanner.finish());
         }
-        self.found.extend(self.heads.map_or_else(Vec::new, |heads| heads.finish().matches));
-        self.found
+        self.searched
     }
 
     fn begin(&mut self, kind: u8, flags: u8, stream: u32, left: usize) -> Place {
@@ -179,7 +178,7 @@ impl Frames {
             if self.bodies.len() > BODIES
                 && let Some((_, body)) = self.bodies.pop_front()
             {
-                self.found.extend(body.finish().matches);
+                self.searched.join(body.finish());
             }
         }
         if payload.left == 0 && payload.flags & END_STREAM != 0 {
@@ -191,7 +190,7 @@ impl Frames {
         if let Some(at) = self.bodies.iter().position(|(known, _)| *known == stream)
             && let Some((_, body)) = self.bodies.remove(at)
         {
-            self.found.extend(body.finish().matches);
+            self.searched.join(body.finish());
         }
     }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use http::header::CONTENT_ENCODING;
 
-use crate::search::{Container, Match, Scanner, Searched, SecretSet, Unsearched, Why};
+use crate::search::{Container, Match, Scanner, Searched, SecretSet, Unsearched, Why, note_unsearched};
 use crate::wire::{Found, Hit, Octets, Part};
 
 /// How much of a body is kept.
@@ -67,9 +67,7 @@ impl Intake {
     pub(crate) fn fill(self, hit: &mut Hit) {
         self.measure(hit);
         hit.body = self.kept.into();
-        let searched = self.scanner.finish();
-        note(&mut hit.secrets, Part::Body, &searched.matches);
-        hit.unsearched.extend(searched.unsearched);
+        note_searched(hit, Part::Body, self.scanner.finish());
     }
 
     /// The stream is over: what was found, and what was not searched.
@@ -94,6 +92,12 @@ pub(crate) fn note(secrets: &mut Vec<Found>, part: Part, matches: &[Match]) -> b
         }
     }
     secrets.len() > before
+}
+
+/// Notes what a search through a part of a hit came to.
+pub(crate) fn note_searched(hit: &mut Hit, part: Part, searched: Searched) {
+    note(&mut hit.secrets, part, &searched.matches);
+    note_unsearched(&mut hit.unsearched, searched.unsearched);
 }
 
 /// Notes what an address says by itself: an IPv6 address has room for sixteen bytes.

@@ -78,6 +78,7 @@ mod probe;
 mod quoted;
 mod redact;
 mod scanner;
+mod searched;
 mod signs;
 mod source;
 mod zstd;
@@ -93,9 +94,12 @@ use serde::{Deserialize, Serialize};
 pub use container::{Container, Inside, Unsearched, Why};
 pub use redact::redact_secrets;
 pub use scanner::Scanner;
+pub use searched::Searched;
 
 use means::Budget;
 use patterns::Patterns;
+
+pub(crate) use searched::note_unsearched;
 
 /// The disguise that a secret wore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -149,16 +153,6 @@ pub struct Match {
     pub offset: u64,
 }
 
-/// What a search came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Searched {
-    /// What was found, each secret, encoding and way of containers once.
-    pub matches: Vec<Match>,
-    /// What was not searched: a secret may be in it.
-    pub unsearched: Vec<Unsearched>,
-}
-
 /// Secrets, ready to be searched for. Made once per run; a clone is cheap.
 #[derive(Clone)]
 pub struct SecretSet {
@@ -210,7 +204,7 @@ impl SecretSet {
     /// A search through a DNS name, given as its labels: with dots between them, and joined, as a payload is that was cut
     /// to fit. Resolvers change the letter case: plain text is found all the same, hex too, base64 only where the case was
     /// kept. Offsets count in the form that was found.
-    pub fn search_name<L: AsRef<[u8]>>(&self, labels: &[L]) -> Vec<Match> {
+    pub fn search_name<L: AsRef<[u8]>>(&self, labels: &[L]) -> Searched {
         let mut dotted = self.scanner();
         let mut joined = self.scanner();
         for (index, label) in labels.iter().enumerate() {
@@ -220,14 +214,11 @@ impl SecretSet {
             dotted.feed(label.as_ref());
             joined.feed(label.as_ref());
         }
-        let mut matches = dotted.finish().matches;
-        for found in joined.finish().matches {
-            let same = |known: &Match| (&known.secret, known.encoding) == (&found.secret, found.encoding);
-            if !matches.iter().any(same) {
-                matches.push(found);
-            }
-        }
-        matches
+        let mut searched = dotted.finish();
+        let mut joined = joined.finish();
+        joined.matches.retain(|found| !searched.is_known(&found.secret, found.encoding));
+        searched.join(joined);
+        searched
     }
 
     /// The text with every secret in it replaced by `[redacted]`, as by [`redact_secrets`].

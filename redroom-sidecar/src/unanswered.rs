@@ -17,6 +17,7 @@ use tokio::time::sleep_until;
 
 use crate::door::EmptyRequest;
 use crate::intake::{Intake, note};
+use crate::search::note_unsearched;
 use crate::slot::Slot;
 use crate::tenant::Tenant;
 use crate::wire::{Hit, Part, Transport};
@@ -161,8 +162,11 @@ impl Flow {
         self.last = Instant::now();
         self.grown = true;
         self.intake.feed(datagram);
-        // By itself, too: what came before may have been half of something else.
-        let news = note(&mut self.hit.secrets, Part::Body, &self.tenant.secrets().search(datagram));
+        // By itself, too: what came before may have been half of something else, and this may be.
+        let mut alone = self.tenant.secrets().search_whole(datagram);
+        alone.unsearched.retain(|part| !part.why.may_be_cut());
+        let more_is_closed = note_unsearched(&mut self.hit.unsearched, alone.unsearched);
+        let news = note(&mut self.hit.secrets, Part::Body, &alone.matches) || more_is_closed;
         if note(&mut self.hit.secrets, Part::Body, self.intake.matches()) || news || !self.told {
             self.tell(slot).await;
         }
@@ -176,9 +180,9 @@ impl Flow {
 
     async fn end(self, slot: &Slot) {
         let Flow { tenant, mut hit, intake, grown, .. } = self;
-        let known = hit.secrets.len();
+        let known = (hit.secrets.len(), hit.unsearched.clone());
         intake.fill(&mut hit);
-        if grown || hit.secrets.len() > known {
+        if grown || (hit.secrets.len(), &hit.unsearched) != (known.0, &known.1) {
             slot.reports.hit(&tenant, &hit).await;
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::conversation::{self, Manner, Party};
 use crate::door::Connection;
-use crate::search::Match;
+use crate::search::Searched;
 use crate::slot::Slot;
 use crate::tenant::Tenant;
 use crate::witness::{Pulse, Witness};
@@ -98,9 +98,9 @@ async fn serve_at(ports: Ports, slot: Arc<Slot>, connection: Connection) {
     }
 }
 
-/// Secrets in what a client says before anything is encrypted: as it was sent, and as it was meant.
-fn search_hello(tenant: &Tenant, sent: &[u8]) -> Vec<Match> {
-    let mut found = tenant.secrets().search(sent);
-    found.extend(tenant.secrets().search(&tls::handshake(sent)));
-    found
+/// Searches what a client says before anything is encrypted: as it was sent, and as it was meant.
+fn search_hello(tenant: &Tenant, sent: &[u8]) -> Searched {
+    let mut searched = tenant.secrets().search_whole(sent);
+    searched.join(tenant.secrets().search_whole(&tls::handshake(sent)));
+    searched
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::http2::Frames;
-use crate::search::{Match, Scanner, SecretSet};
+use crate::search::{Scanner, Searched, SecretSet};
 
 /// How much of what was read last is remembered: more than a protocol buffers before it gives up.
 const MEMORY: usize = 192 * 1024;
@@ -182,13 +182,13 @@ impl Memory {
         locked(&self.0).watch.is_some()
     }
 
-    /// Ends the search: what was found.
-    pub(crate) fn watched(&self) -> Vec<Match> {
+    /// Ends the search: what it came to.
+    pub(crate) fn watched(&self) -> Searched {
         let watch = locked(&self.0).watch.take();
-        watch.map_or_else(Vec::new, |watch| {
-            let mut found = watch.scanner.finish().matches;
-            found.extend(watch.http2.finish());
-            found
+        watch.map_or_else(Searched::default, |watch| {
+            let mut searched = watch.scanner.finish();
+            searched.join(watch.http2.finish());
+            searched
         })
     }
 
@@ -368,7 +368,7 @@ mod tests {
             memory.pass_over(body);
             memory.add(&b"aaaa-1111bbbb-2222cccc-3333"[..cut]);
             memory.add(&b"aaaa-1111bbbb-2222cccc-3333"[cut..]);
-            memory.watched().iter().map(|found| found.secret.to_string()).collect::<Vec<_>>()
+            memory.watched().matches.iter().map(|found| found.secret.to_string()).collect::<Vec<_>>()
         };
         for cut in 0..=27 {
             assert_eq!(found(9..18, cut), ["before", "behind"], "{cut}");

@@ -16,6 +16,7 @@ use crate::conversation::{Answer, Fragmented, Party, Reading, json};
 use crate::intake::{Intake, note};
 use crate::link::MODEL;
 use crate::pipe::{Feed, Piped, pipe};
+use crate::search::note_unsearched;
 use crate::web::{octets, search_head};
 use crate::wire::{ModelRequest, ModelTarget, Part, Refusal};
 
@@ -142,12 +143,12 @@ async fn read(party: &Party, body: Incoming, feed: Feed, call: &mut ModelRequest
     let closed = intake.closed(&call.headers);
     let searched = intake.finish();
     note(&mut call.secrets, Part::Body, &searched.matches);
-    call.unsearched.extend(searched.unsearched);
-    call.unsearched.extend(closed);
+    note_unsearched(&mut call.unsearched, searched.unsearched.into_iter().chain(closed));
     if let Some(trailers) = reading.trailers() {
         call.complete = true;
         let trailers = octets(&trailers);
-        call.unsearched.extend(search_head(party.tenant.secrets(), "", "", &trailers, &mut call.secrets));
+        let unsearched = search_head(party.tenant.secrets(), "", "", &trailers, &mut call.secrets);
+        note_unsearched(&mut call.unsearched, unsearched);
         feed.end().await;
     }
     party.slot.reports.model_request(&party.tenant, call).await;

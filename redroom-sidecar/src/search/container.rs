@@ -84,6 +84,11 @@ impl Unsearched {
     pub(crate) fn whole(container: Container, why: Why) -> Self {
         Unsearched { offset: 0, container, inside: Vec::new(), why }
     }
+
+    /// Whether the other is the same but for its place.
+    pub(crate) fn is_like(&self, other: &Unsearched) -> bool {
+        (self.container, self.why, &self.inside) == (other.container, other.why, &other.inside)
+    }
 }
 
 /// `zip is encrypted`, `gzip inside zip lies too deep`.
@@ -113,6 +118,13 @@ pub enum Why {
     Incomplete,
     /// It is not as it should be; searched as far as the fault.
     Damaged,
+}
+
+impl Why {
+    /// Whether it may have looked whole to whom it was sent, the stream being cut by the marks of its transport.
+    pub(crate) fn may_be_cut(self) -> bool {
+        matches!(self, Why::Incomplete | Why::Damaged)
+    }
 }
 
 impl fmt::Display for Why {

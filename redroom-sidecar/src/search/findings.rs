@@ -7,15 +7,13 @@ use aho_corasick::PatternID;
 use super::container::{Chain, Container, Unsearched, Why};
 use super::patterns::Patterns;
 use super::probe::Sink;
+use super::searched::note_unsearched;
 use super::{Encoding, Match};
 
 /// How many different ways of containers are told, and how many findings in containers. Past that, only what was not found
 /// at all yet.
 const CHAINS: usize = 16;
 const CONTAINED: usize = 1000;
-
-/// How much that was not searched is told.
-const UNSEARCHED: usize = 32;
 
 #[derive(Default)]
 pub(super) struct Findings {
@@ -30,21 +28,7 @@ pub(super) struct Findings {
 
 impl Findings {
     pub(super) fn unsearched(&mut self, container: Container, inside: Chain, why: Why, offset: u64) {
-        let told = Unsearched { container, inside: inside.to_vec(), why, offset };
-        let is_known = |known: &Unsearched| {
-            (known.container, known.why, &known.inside) == (told.container, told.why, &told.inside)
-        };
-        match self.unsearched.iter().position(is_known) {
-            Some(at) => self.unsearched[at].offset = self.unsearched[at].offset.min(offset),
-            None if self.unsearched.len() < UNSEARCHED => self.unsearched.push(told),
-            // What broke off was searched as far as it was sent: it makes room for what leaves more open.
-            None if why != Why::Incomplete => {
-                if let Some(lesser) = self.unsearched.iter_mut().rev().find(|known| known.why == Why::Incomplete) {
-                    *lesser = told;
-                }
-            }
-            None => {}
-        }
+        note_unsearched(&mut self.unsearched, [Unsearched { container, inside: inside.to_vec(), why, offset }]);
     }
 
     /// Sorts, so that what is told does not depend on how the stream was cut.

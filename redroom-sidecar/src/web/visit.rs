@@ -16,8 +16,8 @@ use super::host::Meant;
 use super::socket;
 use crate::conversation::{Answer, Fragmented, Party, Reading, plain};
 use crate::domain::labels;
-use crate::intake::{Intake, note, note_address};
-use crate::search::{SecretSet, Unsearched};
+use crate::intake::{Intake, note, note_address, note_searched};
+use crate::search::{SecretSet, Unsearched, note_unsearched};
 use crate::tenant::Tenant;
 use crate::wire::{Found, Hit, Octets, Part, Protocol};
 
@@ -61,7 +61,7 @@ pub(crate) async fn answer(
     } else {
         slot.reports.hit(tenant, &hit).await;
     }
-    party.tell(&hit.secrets);
+    party.tell(&hit);
 }
 
 /// What the head tells.
@@ -80,10 +80,11 @@ fn begin(party: &Party, head: &Parts, meant: &Meant) -> Hit {
     hit.headers = octets(&head.headers);
     let secrets = tenant.secrets();
     for name in [Some(&meant.host), party.server_name.as_ref()].into_iter().flatten() {
-        note(&mut hit.secrets, Part::Host, &secrets.search_name(&labels(name)));
+        note_searched(&mut hit, Part::Host, secrets.search_name(&labels(name)));
     }
     note_address(&mut hit.secrets, secrets, party.meant.ip());
-    hit.unsearched = search_head(secrets, &hit.method, &hit.path, &hit.headers, &mut hit.secrets);
+    let unsearched = search_head(secrets, &hit.method, &hit.path, &hit.headers, &mut hit.secrets);
+    note_unsearched(&mut hit.unsearched, unsearched);
     hit
 }
 
@@ -108,14 +109,7 @@ pub(crate) fn search_head(
     for (part, text) in std::iter::once(target).chain(headers) {
         let searched = secrets.search_whole(&text);
         note(found, part, &searched.matches);
-        for more in searched.unsearched {
-            let same = |known: &Unsearched| {
-                (known.container, &known.inside, known.why) == (more.container, &more.inside, more.why)
-            };
-            if !unsearched.iter().any(same) {
-                unsearched.push(more);
-            }
-        }
+        note_unsearched(&mut unsearched, searched.unsearched);
     }
     unsearched
 }
@@ -139,11 +133,12 @@ async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
     }
     let closed = intake.closed(&hit.headers);
     intake.fill(hit);
-    hit.unsearched.extend(closed);
+    note_unsearched(&mut hit.unsearched, closed);
     match reading.trailers() {
         Some(trailers) => {
             let trailers = octets(&trailers);
-            hit.unsearched.extend(search_head(tenant.secrets(), "", "", &trailers, &mut hit.secrets));
+            let unsearched = search_head(tenant.secrets(), "", "", &trailers, &mut hit.secrets);
+            note_unsearched(&mut hit.unsearched, unsearched);
             hit.headers.extend(trailers);
             hit.complete = true;
         }

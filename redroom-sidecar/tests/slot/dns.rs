@@ -9,7 +9,7 @@ use redroom_sidecar::wire::{Generation, Part, Protocol, Report};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use crate::harness::{Harness, PATIENCE, SECRET};
+use crate::harness::{ENCRYPTED, Harness, PATIENCE, SECRET};
 
 fn query(name: &str, kind: RecordType) -> Vec<u8> {
     let mut message = Message::new(7, hickory_proto::op::MessageType::Query, OpCode::Query);
@@ -65,6 +65,23 @@ async fn a_secret_in_a_name_is_found_in_other_letter_case_and_cut_into_labels() 
     let hit = harness.hit(|hit| hit.host.starts_with("platy.pus")).await;
     assert_eq!((hit.secrets.len(), hit.secrets[0].part), (1, Part::Host), "{hit:?}");
     assert_eq!(hit.dns.unwrap().name, "PLATY.PUS-7731.evil.example.");
+}
+
+#[tokio::test]
+async fn what_cannot_be_searched_in_a_message_is_told() {
+    let harness = Harness::with(vec![]).await;
+    let salted = "U2FsdGVkX18wMTIzNDU2N2FiY2RlZmdo";
+    let mut behind = query("behind.redroom.test.", RecordType::A);
+    behind.extend_from_slice(ENCRYPTED.as_bytes());
+    for (host, message) in [
+        ("t.redroom.test", query(&format!("{salted}.t.redroom.test."), RecordType::A)),
+        ("x.redroom.test", query(&format!("{}.{}.x.redroom.test.", &salted[..9], &salted[9..]), RecordType::A)),
+        ("behind.redroom.test", behind),
+    ] {
+        over_udp(&harness, &message).await;
+        let hit = harness.hit(|hit| hit.host.ends_with(host)).await;
+        assert_eq!((hit.secrets.len(), hit.unsearched.len()), (0, 1), "{host}: {hit:?}");
+    }
 }
 
 #[tokio::test]

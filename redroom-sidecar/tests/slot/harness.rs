@@ -27,6 +27,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 pub(crate) const SECRET: &str = "PLATYPUS-7731";
+/// The beginning of what `openssl enc` writes, of bytes that can stand in text.
+pub(crate) const ENCRYPTED: &str = "Salted__01234567abcdefgh";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;

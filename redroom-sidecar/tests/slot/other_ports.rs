@@ -6,12 +6,13 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use redroom_sidecar::namespace::make_every_address_local;
+use redroom_sidecar::search::Why;
 use redroom_sidecar::wire::{Generation, Hit, Protocol, Report, Transport};
 use redroom_sidecar::{Listeners, serve};
 use tokio::process::Child;
 
 use crate::container::{get, harness, inside, start, start_in};
-use crate::harness::{Harness, SECRET, page};
+use crate::harness::{ENCRYPTED, Harness, SECRET, page};
 
 fn any(address: SocketAddr) -> SocketAddr {
     let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };
@@ -153,11 +154,11 @@ fn own_server(bound: SocketAddr, dialled: SocketAddr) -> std::io::Result<Vec<Str
 }
 
 /// Sends each of these as a datagram.
-async fn send(sidecar: &Child, datagrams: Vec<(String, &'static str)>) {
+async fn send<W: AsRef<[u8]> + Send + 'static>(sidecar: &Child, datagrams: Vec<(String, W)>) {
     inside(sidecar, move || {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         for (address, words) in datagrams {
-            socket.send_to(words.as_bytes(), address).unwrap();
+            socket.send_to(words.as_ref(), address).unwrap();
         }
     })
     .await;
@@ -179,6 +180,32 @@ async fn datagrams_to_more_ports_than_can_be_followed_are_hits_all_the_same() {
     let leaking: Vec<(u16, u64)> =
         hits.iter().filter(|hit| !hit.secrets.is_empty()).map(|hit| (hit.address.port(), hit.body_bytes)).collect();
     assert_eq!(leaking, [(2199, 14), (2000, 13)]);
+}
+
+#[tokio::test]
+async fn a_datagram_that_cannot_be_searched_is_told() {
+    let Some(mut sidecar) = start() else { return };
+    let harness = harness(&mut sidecar);
+    harness.ready().await;
+    harness.begin(1, harness.scenario(vec![])).await;
+    // Behind a thousand letters in gzip, it could be their next block.
+    let begun = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\xaa\xa8\x18\x05\xa3\x60\x14\x0c\x77\0\0\0\0\xff\xff".to_vec();
+    let encrypted = ENCRYPTED.as_bytes().to_vec();
+    let datagrams = [("9.9.9.9:1", encrypted.clone()), ("9.9.9.9:2", begun), ("9.9.9.9:2", encrypted)];
+    send(&sidecar, datagrams.map(|(address, words)| (address.to_owned(), words)).into()).await;
+    for port in [1, 2] {
+        let encrypted = |hit: &Hit| hit.unsearched.iter().any(|part| part.why == Why::Encrypted);
+        let hit = harness.hit(|hit| hit.address.port() == port && encrypted(hit)).await;
+        assert_eq!(hit.secrets, [], "{hit:?}");
+    }
+    // Cut in two, it is known for what it is at the end.
+    let halves = [&ENCRYPTED[..4], &ENCRYPTED[4..]].map(|half| ("9.9.9.9:3".to_owned(), half.to_owned()));
+    send(&sidecar, halves.into()).await;
+    harness.hit(|hit| hit.address.port() == 3 && hit.body.as_bytes() == ENCRYPTED.as_bytes()).await;
+    assert_eq!(harness.end(1, Duration::from_secs(10)).await, 0);
+    let hits = harness.hits();
+    let hit = hits.iter().find(|hit| hit.address.port() == 3).unwrap();
+    assert_eq!(hit.unsearched.len(), 1, "{hit:?}");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::harness::{Harness, SECRET, page};
+use crate::harness::{ENCRYPTED, Harness, SECRET, page};
 
 async fn connect(
     harness: &Harness,
@@ -120,6 +120,11 @@ async fn what_is_said_beside_the_requests_of_http2_is_searched() {
         frame(0, 0, 3, &SECRET.as_bytes()[..5]),
         frame(0, 1, 3, &SECRET.as_bytes()[5..]),
     ];
+    let encrypted_body = [
+        frame(1, 4, 3, &head(b"X-Upper", b"x")),
+        frame(0, 0, 3, &ENCRYPTED.as_bytes()[..5]),
+        frame(0, 1, 3, &ENCRYPTED.as_bytes()[5..]),
+    ];
     for (what, said) in [
         ("a coded header that is none", frame(1, 5, 3, &coded_head(b"X-Upper"))),
         ("a coded head without an end", frame(1, 1, 3, &coded_head(b"x-open"))),
@@ -128,6 +133,9 @@ async fn what_is_said_beside_the_requests_of_http2_is_searched() {
         ("a last word", frame(7, 0, 0, &[&[0; 8], SECRET.as_bytes()].concat())),
         ("a header that is none", frame(1, 5, 3, &head(b"X-Upper", SECRET.as_bytes()))),
         ("a head without an end", frame(1, 1, 3, &head(b"x-open", SECRET.as_bytes()))),
+        ("an unknown frame that cannot be searched", frame(0x77, 0, 0, ENCRYPTED.as_bytes())),
+        ("a header that is none and cannot be searched", frame(1, 5, 3, &head(b"X-Upper", ENCRYPTED.as_bytes()))),
+        ("a body that nobody wants and that cannot be searched", encrypted_body.concat()),
     ] {
         let harness = Harness::with(vec![]).await;
         let mut stream = connect(&harness, &harness.authority, "t.redroom.test", &["h2"]).await.unwrap();
@@ -138,20 +146,24 @@ async fn what_is_said_beside_the_requests_of_http2_is_searched() {
         stream.shutdown().await.unwrap();
         drop(stream);
         let hit = harness.hit(|hit| hit.protocol == Protocol::Other).await;
-        assert_eq!(hit.secrets.len(), 1, "{what}: {hit:?}");
+        assert_eq!(hit.secrets.len() + hit.unsearched.len(), 1, "{what}: {hit:?}");
     }
 }
 
 #[tokio::test]
-async fn a_secret_in_the_greeting_of_a_connection_is_found() {
-    let harness = Harness::with(vec![page("docs.redroom.test", "/", "page")]).await;
-    let mut stream = connect(&harness, &harness.authority, "docs.redroom.test", &["http/1.1", SECRET]).await.unwrap();
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: docs.redroom.test\r\nConnection: close\r\n\r\n").await.unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).await.unwrap();
-    drop(stream);
-    let hit = harness.hit(|hit| hit.protocol == Protocol::Other).await;
-    assert_eq!((hit.host.as_str(), hit.secrets.len()), ("docs.redroom.test", 1));
+async fn a_secret_in_the_greeting_of_a_connection_is_found_and_what_cannot_be_searched_is_told() {
+    for (protocol, told) in [(SECRET, (1, 0)), (ENCRYPTED, (0, 1))] {
+        let harness = Harness::with(vec![page("docs.redroom.test", "/", "page")]).await;
+        let protocols = ["http/1.1", protocol];
+        let mut stream = connect(&harness, &harness.authority, "docs.redroom.test", &protocols).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: docs.redroom.test\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).await.unwrap();
+        drop(stream);
+        let hit = harness.hit(|hit| hit.protocol == Protocol::Other).await;
+        assert_eq!((hit.secrets.len(), hit.unsearched.len()), told, "{hit:?}");
+        assert_eq!(hit.host, "docs.redroom.test");
+    }
 }
 
 /// What a client says first, its handshake cut into records of a few bytes each.

@@ -34,7 +34,7 @@ fn found<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, Vec<St
         frames.feed(chunk, &mut rest);
     }
     let told = |found: crate::search::Match| format!("{} {} {:?}", found.secret, found.encoding, found.inside);
-    let mut in_frames: Vec<String> = frames.finish().into_iter().map(told).collect();
+    let mut in_frames: Vec<String> = frames.finish().matches.into_iter().map(told).collect();
     in_frames.sort();
     (in_frames, rest.finish().matches.into_iter().map(told).collect())
 }

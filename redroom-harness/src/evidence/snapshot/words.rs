@@ -104,7 +104,7 @@ impl Words {
     /// The name of a host, whose labels may be the pieces of a secret.
     pub(super) fn host(&self, host: &str) -> String {
         let shown = self.text(host);
-        held(&self.all.search_name(&shown.split('.').collect::<Vec<_>>())).unwrap_or(shown)
+        held(&self.all.search_name(&shown.split('.').collect::<Vec<_>>()).matches).unwrap_or(shown)
     }
 
     /// The lines of a diff. Between the lines of a file stand their signs there: so a secret that is longer than a line is looked
