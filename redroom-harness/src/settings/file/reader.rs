@@ -17,6 +17,9 @@ use crate::visible::visible_line;
 const WORD: usize = 64;
 const SAID: usize = 200;
 
+/// The most that a list, a table of headers, or all profiles may hold.
+const MOST: usize = 256;
+
 /// Where a key stands.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
@@ -127,6 +130,7 @@ impl<'a> Table<'a> {
             place.wrong(BROKEN, "must be a table: write the settings of a profile below [profile.NAME]")
         };
         let DeValue::Table(profiles) = value.into_inner() else { return Err(no_table(&place)) };
+        place.hold(profiles.len())?;
         let mut read = Vec::new();
         for (name, value) in profiles {
             let place = self.source.place(name.span().start, format!("{PROFILE}.{}", shown(name.get_ref())));
@@ -201,6 +205,7 @@ impl<'a> Table<'a> {
     pub(super) fn texts(&mut self, name: &'static str) -> Result<Option<Vec<Placed<String>>>> {
         let Some((place, key, value)) = self.take(name) else { return Ok(None) };
         let DeValue::Array(values) = value else { return Err(place.wrong_kind(key, &value)) };
+        place.hold(values.len())?;
         let mut texts = Vec::new();
         for value in values {
             let place = self.source.place(value.span().start, place.key.clone());
@@ -216,6 +221,7 @@ impl<'a> Table<'a> {
     pub(super) fn headers(&mut self, name: &'static str) -> Result<Vec<(String, Placed<String>)>> {
         let Some((place, key, value)) = self.take(name) else { return Ok(Vec::new()) };
         let DeValue::Table(values) = value else { return Err(place.wrong_kind(key, &value)) };
+        place.hold(values.len())?;
         let mut headers = Vec::new();
         for (name, value) in values {
             let name = name.into_inner().into_owned();
@@ -245,6 +251,14 @@ impl Place {
 
     fn wrong_kind(&self, key: &Key, value: &DeValue<'_>) -> Error {
         self.wrong(BROKEN, &format!("must be {}, and it is {}", key.kind, kind(value)))
+    }
+
+    /// That so many can be held.
+    fn hold(&self, entries: usize) -> Result<()> {
+        if entries <= MOST {
+            return Ok(());
+        }
+        Err(self.wrong(BROKEN, &format!("holds {entries} entries, and may hold {MOST}")))
     }
 
     /// An error of whoever checked what stands here, with its place.

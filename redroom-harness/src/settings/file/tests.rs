@@ -395,3 +395,24 @@ fn what_is_no_text_or_too_large_is_broken_and_not_passed_over() {
         assert!(error.detail().ends_with(told), "{error}");
     }
 }
+
+#[test]
+fn a_list_has_a_bound_and_a_long_one_takes_no_time() {
+    let texts = |count: usize| vec!["\"x\""; count].join(", ");
+    assert!(parse(&format!("allow_provider_tools = [{}]", texts(256))).is_ok());
+    let profiles: String = (0..257).map(|n| format!("[profile.p{n}]\n")).collect();
+    let headers: String = (0..257).map(|n| format!("x-{n} = \"y\"\n")).collect();
+    for (text, said) in [
+        (format!("allow_provider_tools = [{}]", texts(250_000)), "holds 250000 entries, and may hold 256"),
+        (profiles, "`profile` holds 257 entries"),
+        (
+            format!("[model_proxy]\nbase_url = \"https://g.example\"\n[model_proxy.headers]\n{headers}"),
+            "holds 257 entries",
+        ),
+    ] {
+        let begun = std::time::Instant::now();
+        let error = refused(&text);
+        assert!(error.code() == "invalid_config" && error.detail().contains(said), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
+}
