@@ -45,6 +45,8 @@ const ID: &str = "[id]";
 const TIME: &str = "[time]";
 /// Ports from here on are given by the system.
 const GIVEN_PORTS: u32 = 32768;
+/// A line of a secret's that is as long as this is not there by chance.
+const LINE: usize = 16;
 /// What [`redact_secrets`] writes, and what stands in its place where it was there before.
 const REDACTED: &str = "[redacted]";
 const REDACTED_BEFORE: &str = "\u{e000}";
@@ -53,6 +55,8 @@ const REDACTED_BEFORE: &str = "\u{e000}";
 pub(super) struct Words {
     secrets: Option<Values>,
     all: SecretSet,
+    /// The lines of those that have several, by the name of their secret.
+    lines: Vec<(String, String)>,
     /// Made at random for this run.
     random: Vec<String>,
     version: Option<String>,
@@ -63,14 +67,21 @@ impl Words {
         let secrets = result.known_secrets.0.clone();
         let known = secrets.iter().flat_map(|secrets| secrets.iter());
         let all = SecretSet::new(known.map(|(name, value)| (name.as_str(), value)));
-        let agents = result.tool_calls.iter().filter_map(|call| call.agent_id.clone());
-        let random = agents.chain([result.id.clone()]).filter(|name| name.len() >= 6).collect();
+        let lines = secrets.iter().flat_map(|secrets| secrets.iter()).flat_map(lines).collect();
+        // An agent may say what it wants of its agents: what is no word of chance stays.
+        let agents = result.tool_calls.iter().filter_map(|call| call.agent_id.clone()).filter(|id| is_of_chance(id));
+        let random = agents.chain([result.id.clone()]).collect();
         // `1` would be found by chance.
         let version = Some(result.agent.version.clone()).filter(|version| version.matches('.').count() >= 2);
-        Words { secrets, all, random, version }
+        Words { secrets, all, lines, random, version }
     }
 
     pub(super) fn text(&self, text: &str) -> String {
+        self.without_parts(&self.named(text))
+    }
+
+    /// Without whole secrets, and without chance.
+    fn named(&self, text: &str) -> String {
         if text.is_empty() {
             return String::new();
         }
@@ -101,6 +112,11 @@ impl Words {
         without_chance(&plain)
     }
 
+    /// Without the lines of secrets: a diff shows a few of a file's.
+    fn without_parts(&self, text: &str) -> String {
+        self.lines.iter().fold(text.to_owned(), |plain, (name, line)| plain.replace(line, &format!("[{name}]")))
+    }
+
     /// The name of a host, whose labels may be the pieces of a secret.
     pub(super) fn host(&self, host: &str) -> String {
         let shown = self.text(host);
@@ -123,7 +139,7 @@ impl Words {
             start = end;
             let head = change.find('\n').filter(|_| change.starts_with(HEAD)).map_or(0, |at| at + 1);
             let (head, content) = change.split_at(head);
-            let content = self.text(content);
+            let content = self.named(content);
             let side = |sign| -> String {
                 content
                     .lines()
@@ -132,7 +148,7 @@ impl Words {
                     .collect()
             };
             let found = ['-', '+'].map(|sign| self.all.search(side(sign).as_bytes())).concat();
-            let content = held(&found).unwrap_or(content);
+            let content = held(&found).unwrap_or_else(|| self.without_parts(&content));
             shown.extend(self.text(head).lines().chain(content.lines()).map(str::to_owned));
         }
         shown
@@ -168,6 +184,20 @@ impl Words {
             other => other.clone(),
         }
     }
+}
+
+/// What a secret of several lines may be known by in part; not the heads that all keys have.
+fn lines((name, value): &(String, Vec<u8>)) -> Vec<(String, String)> {
+    let text = std::str::from_utf8(value).unwrap_or_default().trim();
+    let lines = text.lines().map(str::trim).filter(|line| line.len() >= LINE && !line.starts_with("-----"));
+    let lines = lines.map(|line| (name.clone(), line.to_owned()));
+    if text.contains('\n') { lines.collect() } else { Vec::new() }
+}
+
+/// Whether this looks like a name that a machine made up: letters and digits without a sense.
+fn is_of_chance(name: &str) -> bool {
+    let is_in = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
+    name.len() >= 6 && name.chars().all(is_in) && name.contains(|char: char| char.is_ascii_digit())
 }
 
 /// What stands for a text that holds secrets which cannot be taken out of it.
@@ -316,9 +346,11 @@ mod tests {
             secrets.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
         let secrets = KnownSecrets::new(secrets.iter().map(|(name, value)| (name, value))).0.unwrap();
         let all = SecretSet::new(secrets.iter().map(|(name, value)| (name.as_str(), value)));
+        let lines = secrets.iter().flat_map(lines).collect();
         Words {
             secrets: Some(secrets),
             all,
+            lines,
             random: vec!["a1b2c3d4e5".to_owned()],
             version: Some("2.1.332".to_owned()),
         }
@@ -362,6 +394,23 @@ mod tests {
         }
         let input = serde_json::json!({ "command": "echo PLATYPUS-7731", "PLATYPUS-7731": [1, true] });
         assert_eq!(words.value(&input), serde_json::json!({ "command": "echo [token]", "[token]": [1, true] }));
+    }
+
+    #[test]
+    fn a_secret_of_several_lines_goes_by_its_name_in_part_too() {
+        let lines: Vec<String> = (0..20).map(|line| format!("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{line:02}")).collect();
+        let key = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"));
+        let words = words(&[("key", &key)]);
+        let diff = format!("@@ -8,2 +8,2 @@\n {}\n-{}\n+short\n", lines[7], lines[8]);
+        assert_eq!(words.diff(&diff), ["@@ -8,2 +8,2 @@", " [key]", "-[key]", "+short"]);
+        assert_eq!(words.text("-----BEGIN PRIVATE KEY-----"), "-----BEGIN PRIVATE KEY-----");
+    }
+
+    #[test]
+    fn only_names_that_look_like_chance_count_as_such() {
+        for (name, is) in [("a1b2c3d4e5", true), ("a1b2c", false), ("curl -sS 1", false), ("workspace", false)] {
+            assert_eq!(is_of_chance(name), is, "{name}");
+        }
     }
 
     #[test]
