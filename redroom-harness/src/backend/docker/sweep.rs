@@ -55,8 +55,8 @@ pub(crate) async fn sweep(engine: &Engine, locks: &SessionLocks) -> Result<Swept
         }
     }
     for volume in volumes(engine).await? {
-        if own(volume.owner) {
-            let removed = remove_volume(engine, &volume.id).await;
+        if own(volume.owner.clone()) {
+            let removed = remove_volume(engine, &volume).await;
             note(removed, volume.name, &mut swept.volumes, &mut swept.left);
         }
     }
@@ -166,10 +166,11 @@ async fn volumes(engine: &Engine) -> Result<Vec<Other>> {
 }
 
 /// A volume has nothing but its name: it is asked once more whose it is.
-async fn remove_volume(engine: &Engine, name: &str) -> Result<bool> {
+async fn remove_volume(engine: &Engine, found: &Other) -> Result<bool> {
+    let name = &found.name;
     let asked = engine.call("look at a volume", engine.docker.inspect_volume(name)).await;
     let Some(volume) = unless(&[404], asked)? else { return Ok(false) };
-    if Owner::of_other(&volume.labels).is_none() {
+    if Owner::of_other(&volume.labels).as_ref() != Some(&found.owner) {
         return Ok(false);
     }
     let removed = engine.call("remove a volume", engine.docker.remove_volume(name, None::<RemoveVolumeOptions>)).await;
