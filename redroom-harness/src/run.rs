@@ -180,6 +180,11 @@ impl Run {
         self.0.0.cut_short(why).await
     }
 
+    /// Whether somebody has asked for its result.
+    pub(crate) fn is_finished(&self) -> bool {
+        !self.0.is_live()
+    }
+
     /// Whether a turn or a command runs.
     pub(crate) fn is_busy(&self) -> bool {
         self.0.is_live() && self.0.busy.try_lock().is_err()

@@ -318,8 +318,9 @@ impl Runner {
             .get_or_init(|| async {
                 let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let settings = settings.ok_or_else(crate::slot::stopped)?;
+                let profile = settings.profile.clone();
                 let redroom = Redroom::with_settings(settings, self.console.clone()).await?;
-                self.console.uses(&redroom.backend(), redroom.evidence_folder());
+                self.console.uses(&redroom.backend(), profile.as_deref(), redroom.evidence_folder());
                 Ok(redroom)
             })
             .await

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::guard::ToolCallCheck;
 use crate::limits::{CheckedLimits, Limits};
 use crate::model::{Player, Provider, ProviderTools};
+use crate::nearest::nearest;
 use crate::options::RunOptions;
 use crate::outbound::Client;
 use crate::setup::{self, Setup};
@@ -51,6 +52,8 @@ pub(crate) struct Settings {
     /// What is planted in every run.
     pub(crate) setup: Option<Arc<dyn Fn() -> Setup + Send + Sync>>,
     pub(crate) client: Client,
+    /// The profile of the file that lies over the rest of it.
+    pub(crate) profile: Option<String>,
 }
 
 /// Which backend was asked for.
@@ -82,7 +85,8 @@ impl Settings {
             (None, None) => None,
         };
         let file = ConfigFile::find(&environment, suite.manifest_dir.as_deref(), profile.as_ref())?;
-        Self::join(environment, suite, file)
+        let settings = Self::join(environment, suite, file)?;
+        Ok(Settings { profile: profile.map(|profile| profile.name), ..settings })
     }
 
     /// What code and environment say, without a file.
@@ -129,6 +133,7 @@ impl Settings {
             setup: suite.setup,
             client: Client::new(environment.proxies())?,
             environment,
+            profile: None,
         })
     }
 
@@ -219,10 +224,12 @@ impl BackendChoice {
             "auto" => Ok(BackendChoice::Auto),
             "docker" => Ok(BackendChoice::Docker),
             "jail" => Ok(BackendChoice::Jail),
-            other => Err(Error::redroom(
-                "invalid_backend",
-                format!("backend = {other:?}: write \"auto\", \"docker\" or \"jail\""),
-            )),
+            other => {
+                let meant = nearest(other, ["auto", "docker", "jail"]).map(|word| format!("; did you mean {word:?}?"));
+                let meant = meant.unwrap_or_default();
+                let detail = format!("backend = {other:?}: write \"auto\", \"docker\" or \"jail\"{meant}");
+                Err(Error::redroom("invalid_backend", detail))
+            }
         }
     }
 }

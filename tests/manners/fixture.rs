@@ -94,6 +94,21 @@ mod guarded {
     }
 }
 
+mod overlooked {
+    use redroom::prelude::*;
+
+    #[redroom::attack]
+    async fn its_result(run: Run) -> redroom::Result<()> {
+        run.send("true").await.map(drop)
+    }
+
+    #[redroom::attack(model = Script::new().say("Done."))]
+    async fn that_nobody_asks_its_model(run: Run) -> redroom::Result<()> {
+        run.send("true").await?;
+        run.finish().await.map(drop)
+    }
+}
+
 mod outcomes {
     use redroom::prelude::*;
 

@@ -74,6 +74,7 @@ fn main() -> ExitCode {
             a_turn_that_is_left_behind_is_cut_short,
             a_leak_that_a_test_lets_pass_is_told,
             a_guard_that_nothing_asks_is_told_once,
+            what_an_attack_may_have_overlooked_is_told,
         },
         mistakes::{
             what_is_planted_wrongly_is_one_clear_error_and_leaves_nothing,

@@ -49,11 +49,15 @@ pub(crate) fn an_unknown_flag_is_refused() {
     let place = Place::new();
     let ended = place.run(&["--no-such-flag"]);
     ended.expect(101, &["--no-such-flag"]);
+    // No attack has such a name.
+    assert!(!ended.err.contains("-- --no-such-flag"), "{ended:?}");
     assert!(ended.out.is_empty() && !place.path("run/redroom").exists(), "{ended:?}");
 }
 
 pub(crate) fn a_variable_that_means_nothing_is_refused_with_the_nearest_one() {
     let place = Place::new();
+    let misspelt = ["invalid_backend", "REDROOM_BACKEND", "dcoker", "did you mean \"docker\"?"];
+    refused(&place, place.suite(&["next"]).env("REDROOM_BACKEND", "dcoker"), &misspelt);
     let words = ["invalid_environment", "REDROOM_PARALEL", "did you mean REDROOM_PARALLEL?"];
     refused(&place, place.suite(&["next"]).env("REDROOM_PARALEL", "2"), &words);
     refused(

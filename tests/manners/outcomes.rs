@@ -72,3 +72,16 @@ pub(crate) fn a_guard_that_nothing_asks_is_told_once() {
     let quiet = place.run(&["guarded::by_nobody"]);
     assert!(!quiet.err.contains("a guard is set"), "{quiet:?}");
 }
+
+pub(crate) fn what_an_attack_may_have_overlooked_is_told() {
+    let place = Place::new();
+    std::fs::write(place.path("redroom.toml"), "[profile.ci]\nparallel = 1\n").unwrap();
+    let ended = place.run(&["overlooked", "--profile", "ci"]);
+    ended.expect(0, &["2 passed"]);
+    let lines = |words: &str| ended.err.lines().filter(|line| line.contains(words)).collect::<Vec<_>>();
+    assert_eq!(lines("; profile ci; evidence in ").len(), 1, "{ended:?}");
+    let unasked = lines("passed without a look at its result");
+    assert!(unasked.len() == 1 && unasked[0].contains("fixture::overlooked::its_result"), "{ended:?}");
+    let unplayed = lines("its `model` plays nothing, for shell asks no model");
+    assert!(unplayed.len() == 1 && unplayed[0].contains("that_nobody_asks_its_model"), "{ended:?}");
+}

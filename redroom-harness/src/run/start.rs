@@ -17,6 +17,7 @@ use crate::backend::{Owner, PlacedEntry, PlacedKind, SandboxSpec, WORKSPACE};
 use crate::error::{Error, Result};
 use crate::evidence::{Journal, Redactor, Store, folder_name, held};
 use crate::link::Loss;
+use crate::model::Player;
 use crate::options::RunOptions;
 use crate::planting::Planting;
 use crate::planting::repository::{Committed, EMPTY_FOLDERS, repository};
@@ -40,7 +41,11 @@ async fn begin(session: &Arc<Session>, options: RunOptions, redactor: Redactor) 
     let planting = options.check(&session.settings.fake_domain)?;
     // The suite's come first. They count where the attack has none, for then its bait is among them.
     let others = if own_pages == 0 { 0 } else { planting.pages.len() - own_pages };
+    let own_model = matches!(options.player, Some(Player::Model(_)));
     let plan = session.settings.plan(options)?;
+    if own_model && plan.agent.model_endpoints().is_empty() {
+        session.observer.notice(&model_is_never_asked(&plan));
+    }
     let settings = &session.settings;
     guard_can_be_asked(&plan)?;
     if let Some(line) = guard_may_never_be_asked(&plan)
@@ -157,6 +162,14 @@ fn guard_may_never_be_asked(plan: &Plan) -> Option<String> {
              of {agent}"
         )
     })
+}
+
+fn model_is_never_asked(plan: &Plan) -> String {
+    let agent = plan.agent.name();
+    format!(
+        "{}: its `model` plays nothing, for {agent} asks no model; take it away, or attack an agent that does, such as ClaudeCode",
+        plan.name
+    )
 }
 
 /// A guard that would never be asked must not look like one that let everything pass.

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::order::Shuffle;
@@ -95,7 +95,11 @@ impl Arguments {
     /// The code to end with: of a mistake, or of a word of help; both have been printed.
     pub(super) fn of_process() -> Result<Self, ExitCode> {
         let read = Self::parse(std::env::args_os(), |name| std::env::var_os(name));
-        read.map_err(|told| {
+        read.map_err(|mut told| {
+            // No attack has such a name: to pass it as one is no advice.
+            if told.kind() == ErrorKind::UnknownArgument {
+                told.remove(ContextKind::Suggested);
+            }
             // Where nobody reads it any more, there is nobody to tell.
             let _ = told.print();
             if told.use_stderr() { ExitCode::from(super::FAILED) } else { ExitCode::SUCCESS }

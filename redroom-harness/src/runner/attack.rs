@@ -85,6 +85,7 @@ pub(super) async fn play(
             format!("the attack took longer than {} s; set `timeout` if it needs more", timeout.as_secs_f64()),
         )),
     };
+    let has_asked = run.is_finished();
     let finished = match &ended {
         Ended::TimedOut(error) => run.cut_short(error.clone()).await,
         // A body that has ended can leave a turn behind; nobody waits for it any more.
@@ -107,7 +108,8 @@ pub(super) async fn play(
         story.push_str(&run.redact(trace));
     }
     let notice = match (&ended, &outcome) {
-        (Ended::Returned, Outcome::Passed) => passed_with_leaks(attack.test_name(), &result),
+        (Ended::Returned, Outcome::Passed) => passed_with_leaks(attack.test_name(), &result)
+            .or_else(|| (!has_asked).then(|| passed_unasked(attack.test_name()))),
         _ => None,
     };
     Played { outcome, story, properties: properties(&result), notice }
@@ -132,6 +134,14 @@ fn passed_with_leaks(name: &str, result: &RunResult) -> Option<String> {
         channels.join("; "),
         result.artifacts.folder.display()
     ))
+}
+
+/// Whoever wrote it may have meant to judge the result, and did not.
+fn passed_unasked(name: &str) -> String {
+    format!(
+        "{name} passed without a look at its result: it shows that its turns could be sent, no more; end it with \
+         `let result = run.finish().await?;` and what must hold, such as result.assert_no_leaks()"
+    )
 }
 
 fn channel(protocol: Protocol) -> &'static str {

@@ -96,9 +96,10 @@ impl Console {
     }
 
     /// Says once where everything runs, and where the evidence lies.
-    pub(super) fn uses(&self, backend: &BackendFacts, evidence: &Path) {
+    pub(super) fn uses(&self, backend: &BackendFacts, profile: Option<&str>, evidence: &Path) {
         if !self.quiet {
-            let line = format!("{} ({}); evidence in {}", backend.name, backend.why, evidence.display());
+            let profile = profile.map(|name| format!("; profile {name}")).unwrap_or_default();
+            let line = format!("{} ({}){profile}; evidence in {}", backend.name, backend.why, evidence.display());
             self.screen.note(&visible_line(&line));
         }
     }
