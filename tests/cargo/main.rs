@@ -73,6 +73,8 @@ fn main() -> ExitCode {
             an_interrupted_run_is_gone_within_five_seconds,
         },
     ));
+    let long = trials!(with_nextest: nextest::{two_hundred_attacks_ask_the_engine_no_more_than_one});
+    all.extend(long.map(|trial| trial.with_ignored_flag(true)));
     libtest_mimic::run(&Arguments::from_args(), all).exit_code()
 }
 

@@ -134,10 +134,19 @@ pub(crate) fn the_environment_chooses_attacks_by_their_tags() {
 }
 
 pub(crate) fn a_process_for_each_attack_does_not_ask_the_engine_each_time() {
+    asks_no_more_than_one(1);
+}
+
+pub(crate) fn two_hundred_attacks_ask_the_engine_no_more_than_one() {
+    asks_no_more_than_one(17);
+}
+
+/// Twelve attacks, so many times.
+fn asks_no_more_than_one(times: usize) {
     let package = Package::new();
     let counter = Counter::before_engine(package.0.path("counted.sock"));
-    let run = |filter: &str| {
-        let mut nextest = package.nextest("run", &["-j", "4", "-E", filter]);
+    let run = |filter: &str, times: usize| {
+        let mut nextest = package.nextest("run", &["-j", "4", "-E", filter, "--stress-count", &times.to_string()]);
         ended(nextest.env("DOCKER_HOST", format!("unix://{}", counter.socket.display()))).expect(0, &["passed"]);
         counter.take()
     };
@@ -149,12 +158,15 @@ pub(crate) fn a_process_for_each_attack_does_not_ask_the_engine_each_time() {
     assert!(list.status.success());
     assert_eq!(counter.take(), BTreeMap::new(), "a list asks nobody");
     // The first run may have to find everything out.
-    run("test(m01)");
-    let (one, twelve) = (run("test(m01)"), run("test(/::m[0-9]/)"));
+    run("test(m01)", 1);
+    let (one, many) = (run("test(m01)", 1), run("test(/::m[0-9]/)", times));
+    let attacks = 12 * times;
     for question in ["version", "info", "image", "build", "sweep"] {
         let count = |asked: &BTreeMap<&str, usize>| asked.get(question).copied().unwrap_or(0);
-        assert!(count(&twelve) <= count(&one) + 4, "{question}: {one:?} for one attack, {twelve:?} for twelve");
+        assert!(count(&many) <= count(&one) + 4, "{question}: {one:?} for one attack, {many:?} for {attacks}");
     }
+    let made = |asked: &BTreeMap<&str, usize>| asked.get("other").copied().unwrap_or(0);
+    assert!(made(&many) >= attacks, "{many:?}");
 }
 
 /// A socket that leads to the engine, and counts what is asked of it.
