@@ -6,6 +6,9 @@
 #[allow(dead_code, reason = "shared with the suite `manners`, which asks more of it")]
 #[path = "../manners/engine.rs"]
 mod engine;
+#[macro_use]
+#[path = "../trials/mod.rs"]
+mod trials;
 
 mod command_lines;
 mod fixture;
@@ -18,14 +21,9 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Completion, Trial};
+use libtest_mimic::{Arguments, Trial};
 
-/// Trials named as `#[test]` would name them.
-macro_rules! trials {
-    ($make:ident: $($module:ident::{$($name:ident),+ $(,)?}),+ $(,)?) => {
-        [$($($make(concat!(stringify!($module), "::", stringify!($name)), $module::$name)),+),+]
-    };
-}
+use trials::{Need, needing, plain};
 
 fn main() -> ExitCode {
     redroom::init();
@@ -78,62 +76,36 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), all).exit_code()
 }
 
-fn plain(name: &'static str, test: fn()) -> Trial {
-    Trial::test(name, move || {
-        test();
-        Ok(())
-    })
-}
+const ENGINE: Need =
+    Need { is_there: engine::answers, required_as: Some("docker"), otherwise: "no Docker engine answers" };
+const SCHEMA_OF_REPORTS: Need = Need {
+    is_there: reports::schemas_can_be_checked,
+    required_as: None,
+    otherwise: "install libxml2-utils, and name the file of the schema in REDROOM_TEST_JUNIT_SCHEMA",
+};
+const SCHEMAS_OF_SETTINGS: Need = Need {
+    is_there: settings::schemas_can_be_checked,
+    required_as: None,
+    otherwise: "install Python 3.11 or newer and its package jsonschema",
+};
+const NEXTEST: Need = Need {
+    is_there: nextest::is_there,
+    required_as: None,
+    otherwise: "no cargo-nextest: install it, or name it in REDROOM_TEST_NEXTEST",
+};
 
-/// A trial that is ignored where no engine answers, unless `REDROOM_REQUIRE` names it.
 fn with_engine(name: &'static str, test: fn()) -> Trial {
-    Trial::ignorable_test(name, move || {
-        let required = std::env::var("REDROOM_REQUIRE").is_ok_and(|required| required.contains("docker"));
-        if !required && !engine::answers() {
-            return Ok(Completion::ignored_with("no Docker engine answers"));
-        }
-        test();
-        Ok(Completion::Completed)
-    })
+    needing(name, &[ENGINE], test)
 }
 
-/// The same, where a report can be held against a schema, too.
 fn with_schemas(name: &'static str, test: fn()) -> Trial {
-    Trial::ignorable_test(name, move || {
-        if !reports::schemas_can_be_checked() {
-            return Ok(Completion::ignored_with(
-                "install libxml2-utils, and name the file of the schema in REDROOM_TEST_JUNIT_SCHEMA",
-            ));
-        }
-        if !engine::answers() {
-            return Ok(Completion::ignored_with("no Docker engine answers"));
-        }
-        test();
-        Ok(Completion::Completed)
-    })
+    needing(name, &[SCHEMA_OF_REPORTS, ENGINE], test)
 }
 
-/// A trial that is ignored where nothing can hold settings against their schema.
 fn with_python(name: &'static str, test: fn()) -> Trial {
-    Trial::ignorable_test(name, move || {
-        if !settings::schemas_can_be_checked() {
-            return Ok(Completion::ignored_with("install Python 3.11 or newer and its package jsonschema"));
-        }
-        test();
-        Ok(Completion::Completed)
-    })
+    needing(name, &[SCHEMAS_OF_SETTINGS], test)
 }
 
-/// A trial that is ignored where no engine answers or nextest is not there.
 fn with_nextest(name: &'static str, test: fn()) -> Trial {
-    Trial::ignorable_test(name, move || {
-        if !nextest::is_there() {
-            return Ok(Completion::ignored_with("no cargo-nextest: install it, or name it in REDROOM_TEST_NEXTEST"));
-        }
-        if !engine::answers() {
-            return Ok(Completion::ignored_with("no Docker engine answers"));
-        }
-        test();
-        Ok(Completion::Completed)
-    })
+    needing(name, &[NEXTEST, ENGINE], test)
 }

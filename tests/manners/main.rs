@@ -5,6 +5,9 @@
 #[path = "../asking/mod.rs"]
 #[expect(dead_code, reason = "other suites use more of it")]
 mod asking;
+#[macro_use]
+#[path = "../trials/mod.rs"]
+mod trials;
 
 mod absence;
 mod adversity;
@@ -31,14 +34,9 @@ mod suite;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Completion, Trial};
+use libtest_mimic::{Arguments, Trial};
 
-/// Trials named as `#[test]` would name them.
-macro_rules! trials {
-    ($make:ident: $($module:ident::{$($name:ident),+ $(,)?}),+ $(,)?) => {
-        [$($($make(concat!(stringify!($module), "::", stringify!($name)), $module::$name)),+),+]
-    };
-}
+use trials::{Need, needing, plain};
 
 fn main() -> ExitCode {
     redroom::init();
@@ -125,33 +123,15 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), all).exit_code()
 }
 
-fn plain(name: &'static str, test: fn()) -> Trial {
-    Trial::test(name, move || {
-        test();
-        Ok(())
-    })
-}
+const ENGINE: Need =
+    Need { is_there: engine::answers, required_as: Some("docker"), otherwise: "no Docker engine answers" };
+const JAIL: Need =
+    Need { is_there: suite::jail_can_be_made, required_as: Some("jail"), otherwise: "no jail can be made here" };
 
-/// A trial that is ignored where no jail can be made, unless `REDROOM_REQUIRE` names it.
 fn with_jail(name: &'static str, test: fn()) -> Trial {
-    Trial::ignorable_test(name, move || {
-        let required = std::env::var("REDROOM_REQUIRE").is_ok_and(|required| required.contains("jail"));
-        if !required && !suite::jail_can_be_made() {
-            return Ok(Completion::ignored_with("no jail can be made here"));
-        }
-        test();
-        Ok(Completion::Completed)
-    })
+    needing(name, &[JAIL], test)
 }
 
-/// A trial that is ignored where no engine answers, unless `REDROOM_REQUIRE` names it.
 fn with_engine(name: &'static str, test: fn()) -> Trial {
-    Trial::ignorable_test(name, move || {
-        let required = std::env::var("REDROOM_REQUIRE").is_ok_and(|required| required.contains("docker"));
-        if !required && !engine::answers() {
-            return Ok(Completion::ignored_with("no Docker engine answers"));
-        }
-        test();
-        Ok(Completion::Completed)
-    })
+    needing(name, &[ENGINE], test)
 }

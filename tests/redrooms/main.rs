@@ -9,6 +9,8 @@ mod asking;
 mod beside;
 #[path = "../both/mod.rs"]
 mod both;
+#[path = "../session/mod.rs"]
+mod session;
 
 mod catch_all;
 mod crowds;
@@ -22,7 +24,7 @@ use std::future::Future;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use redroom::{Redroom, Run, RunOptions, Shell, Suite};
 
 fn main() -> ExitCode {
@@ -50,37 +52,12 @@ fn play() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A trial with a redroom of its own, which is stopped whatever becomes of the trial.
+/// A trial with a redroom of its own.
 fn trial<F>(name: &'static str, suite: fn() -> Suite, body: fn(Arc<Redroom>) -> F) -> Trial
 where
     F: Future<Output = redroom::Result<()>> + 'static,
 {
-    Trial::ignorable_test(name, move || {
-        let runtime = tokio::runtime::Runtime::new()?;
-        runtime.block_on(async {
-            let redroom = match Redroom::start(suite().agent(Shell::new())).await {
-                Ok(redroom) => Arc::new(redroom),
-                Err(error) if error.code().ends_with("_unavailable") && !required(error.code()) => {
-                    return Ok(Completion::ignored_with(error.to_string()));
-                }
-                Err(error) => return Err(Failed::from(error.to_string())),
-            };
-            let local = tokio::task::LocalSet::new();
-            let playing = local.spawn_local(body(redroom.clone()));
-            let ended = local.run_until(playing).await;
-            redroom.stop().await;
-            match ended {
-                Ok(Ok(())) => Ok(Completion::Completed),
-                Ok(Err(error)) => Err(Failed::from(error.to_string())),
-                Err(panicked) => Err(Failed::from(panicked.to_string())),
-            }
-        })
-    })
-}
-
-fn required(code: &str) -> bool {
-    let required = std::env::var("REDROOM_REQUIRE").unwrap_or_default();
-    required.split(',').any(|backend| code.strip_suffix("_unavailable") == Some(backend))
+    Trial::ignorable_test(name, move || session::played(suite().agent(Shell::new()), body))
 }
 
 /// A run that has something to lose, and a page that says whose it is.

@@ -10,6 +10,8 @@ mod beside;
 mod both;
 #[path = "../host/mod.rs"]
 mod host;
+#[path = "../session/mod.rs"]
+mod session;
 
 mod outside;
 mod rights;
@@ -45,48 +47,17 @@ fn on_docker() -> bool {
     std::env::var("REDROOM_BACKEND").as_deref() == Ok("docker")
 }
 
-/// A trial with these tools and a redroom of its own with two slots, which is stopped whatever becomes of the trial.
+/// A trial with these tools and a redroom of its own with two slots.
 fn trial<F>(name: &'static str, tools: &'static [&'static str], body: fn(Arc<Redroom>) -> F) -> Trial
 where
     F: Future<Output = redroom::Result<()>> + 'static,
 {
     Trial::ignorable_test(name, move || {
         let tools: Result<Vec<Tool>, String> = tools.iter().map(|tool| Tool::find(tool)).collect();
-        let tools = match tools {
-            Ok(tools) => tools,
-            Err(why) if requires(|_| true) => return Err(Failed::from(why)),
-            Err(why) => return Ok(Completion::ignored_with(why)),
-        };
-        let runtime = tokio::runtime::Runtime::new()?;
-        runtime.block_on(async {
-            let suite = Suite::new().agent(Stranger::new(tools)).parallel(2);
-            let redroom = match Redroom::start(suite).await {
-                Ok(redroom) => Arc::new(redroom),
-                Err(error) => {
-                    let backend = error.code().strip_suffix("_unavailable");
-                    return match backend {
-                        Some(backend) if !requires(|required| required == backend) => {
-                            Ok(Completion::ignored_with(error.to_string()))
-                        }
-                        _ => Err(Failed::from(error.to_string())),
-                    };
-                }
-            };
-            let local = tokio::task::LocalSet::new();
-            let playing = local.spawn_local(body(redroom.clone()));
-            let ended = local.run_until(playing).await;
-            redroom.stop().await;
-            match ended {
-                Ok(Ok(())) => Ok(Completion::Completed),
-                Ok(Err(error)) => Err(Failed::from(error.to_string())),
-                Err(panicked) => Err(Failed::from(panicked.to_string())),
-            }
-        })
+        match tools {
+            Ok(tools) => session::played(Suite::new().agent(Stranger::new(tools)).parallel(2), body),
+            Err(why) if session::requires(|_| true) => Err(Failed::from(why)),
+            Err(why) => Ok(Completion::ignored_with(why)),
+        }
     })
-}
-
-/// Whether something like this is required to be there.
-fn requires(this: impl Fn(&str) -> bool) -> bool {
-    let required = std::env::var("REDROOM_REQUIRE").unwrap_or_default();
-    required.split(',').filter(|required| !required.is_empty()).any(this)
 }
