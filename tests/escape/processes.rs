@@ -64,3 +64,18 @@ async fn a_command_inherits_three_pipes_and_no_terminal(run: Run) -> redroom::Re
     assert!(seen.starts_with("0\n1\n2\n9\n"), "{seen}");
     Ok(())
 }
+
+/// What the kernel says of each: the first process, which no program has replaced, so that it lost nothing by that; a command of the
+/// agent and what it started; one of the test.
+#[redroom::attack]
+async fn no_process_has_a_right_or_can_gain_one(run: Run) -> redroom::Result<()> {
+    const LOOK: &str = "for process in 1 $$ self; do grep -E '^(Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp):' /proc/$process/status; done";
+    let turn = run.send(LOOK).await?;
+    let command = printed(&run, LOOK).await?;
+    run.finish().await?;
+    let none = ["Inh", "Prm", "Eff", "Bnd", "Amb"].map(|set| format!("Cap{set}:\t0000000000000000\n")).concat();
+    let expected = format!("{none}NoNewPrivs:\t1\nSeccomp:\t2\n").repeat(3);
+    assert_eq!(turn.final_text, expected, "{}", turn.stderr);
+    assert_eq!(command, expected);
+    Ok(())
+}

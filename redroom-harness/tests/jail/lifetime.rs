@@ -10,12 +10,15 @@ use tokio::io::AsyncReadExt;
 
 use crate::Body;
 use crate::fixture::{Fixture, Heard, ensure, eventually, processes_with, said, same, shell};
+use crate::holdings::children;
 
 pub(crate) const VICTIM_ARGUMENT: &str = "__trial-victim";
 
 pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("a_killed_harness_leaves_no_process", killed),
     ("a_harness_that_is_stopped_and_then_killed_leaves_no_process", stopped),
+    ("a_killed_helper_takes_its_sandbox_along", |fixture| killed_above(fixture, Above::Helper)),
+    ("a_killed_keeper_takes_its_sandbox_along", |fixture| killed_above(fixture, Above::Keeper)),
     ("a_closed_slot_ends_its_link_and_what_runs_in_it", closed),
     ("a_dropped_sandbox_leaves_no_process", dropped),
     ("a_start_that_is_given_up_leaves_no_process", given_up),
@@ -77,6 +80,53 @@ fn stopped(_: &Fixture) -> Result<(), Failed> {
     eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)?;
     victim.wait()?;
     Ok(())
+}
+
+/// A process of ours above a sandbox's first one.
+#[derive(Clone, Copy)]
+enum Above {
+    Helper,
+    Keeper,
+}
+
+/// By the signal for its parent's death alone: this process holds on to the sandbox, and asks nothing of it.
+fn killed_above(fixture: &Fixture, whom: Above) -> Result<(), Failed> {
+    let mark = mark();
+    fixture.in_slot(|place| {
+        let mark = mark.clone();
+        async move {
+            let sandbox = place.sandbox(Vec::new()).await?;
+            said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
+            eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
+            let keepers = children(std::process::id()).into_iter();
+            let ways = keepers.flat_map(|keeper| children(keeper).into_iter().map(move |helper| (keeper, helper)));
+            let own = ways.into_iter().find(|(_, helper)| children(*helper).iter().any(|first| holds(*first, &mark)));
+            let (keeper, helper) = own.ok_or("no helper of this process has it")?;
+            let first = children(helper);
+            let above = match whom {
+                Above::Helper => helper,
+                Above::Keeper => keeper,
+            };
+            let above = Pid::from_raw(above.cast_signed()).ok_or("no number")?;
+            kill_process(above, Signal::KILL)?;
+            eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)?;
+            eventually(Duration::from_secs(2), "no first process is left", || first.iter().all(|pid| !runs(*pid)))?;
+            drop(sandbox);
+            Ok(())
+        }
+    })
+}
+
+/// Whether a process has started one with `mark` among its arguments, or adopted it.
+fn holds(process: u32, mark: &str) -> bool {
+    let line = |pid: &u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    children(process).iter().any(|child| line(child).split(|byte| *byte == 0).any(|part| part == mark.as_bytes()))
+}
+
+/// Whether a process is there, and more than a number that nobody has waited for.
+fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 fn closed(fixture: &Fixture) -> Result<(), Failed> {

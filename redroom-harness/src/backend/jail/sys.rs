@@ -61,6 +61,8 @@ pub(super) trait Kernel {
     fn shut_bounding_set(&self) -> Result<(), Errno>;
     /// Gives up every capability.
     fn drop_capabilities(&self) -> Result<(), Errno>;
+    /// Lets no program that is executed gain a right, whatever it is marked with.
+    fn gain_nothing(&self) -> Result<(), Errno>;
 }
 
 /// Which namespaces.

@@ -106,4 +106,7 @@ impl Kernel for Fake {
     fn drop_capabilities(&self) -> Result<(), Errno> {
         self.asked("capabilities".to_owned())
     }
+    fn gain_nothing(&self) -> Result<(), Errno> {
+        self.asked("no new privileges".to_owned())
+    }
 }

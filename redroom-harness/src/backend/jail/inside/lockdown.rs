@@ -26,7 +26,7 @@ pub(super) fn lock(kernel: &dyn Kernel, spec: &Spec, filters: &Filters) -> Resul
     }
     kernel.drop_capabilities().step("capabilities")?;
     kernel.close_to_others().step("dumpable")?;
-    rustix::thread::set_no_new_privs(true).step("no_new_privs")?;
+    kernel.gain_nothing().step("no_new_privs")?;
     let landlock = confine(&spec.steps).map_err(|error| Refused::new("landlock", error))?;
     filters.apply().map_err(|error| Refused::new("seccomp", error))?;
     Ok(landlock)
@@ -80,6 +80,7 @@ mod tests {
             ("death signal", "death signal"),
             ("capabilities", "capabilities"),
             ("dumpable", "dumpable"),
+            ("no new privileges", "no_new_privs"),
         ] {
             let (_, refused) = locked(what, Some(9));
             assert_eq!((refused.step.as_str(), refused.errno), (step, Errno::PERM.raw_os_error()));
@@ -88,11 +89,11 @@ mod tests {
 
     #[test]
     fn the_bounding_set_is_shut_while_that_is_allowed_and_the_death_signal_renewed_after_the_user_changed() {
-        let (kernel, _) = locked("dumpable", Some(9));
-        let order = ["limit", "bounding set", "user", "death signal", "capabilities", "dumpable"];
+        let (kernel, _) = locked("no new privileges", Some(9));
+        let order = ["limit", "bounding set", "user", "death signal", "capabilities", "dumpable", "no new privileges"];
         let positions = order.map(|step| kernel.position(step));
         assert!(positions.is_sorted(), "{positions:?}");
-        let (kernel, _) = locked("dumpable", None);
+        let (kernel, _) = locked("no new privileges", None);
         assert!(!kernel.asked.borrow().iter().any(|what| what.starts_with("user")));
     }
 }

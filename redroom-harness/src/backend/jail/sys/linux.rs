@@ -212,6 +212,10 @@ impl Kernel for Linux {
         let none = CapabilitySet::empty();
         rustix::thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
     }
+
+    fn gain_nothing(&self) -> Result<(), Errno> {
+        rustix::thread::set_no_new_privs(true)
+    }
 }
 
 fn restrict(folder: i32, path: &std::ffi::CStr, flags: i32, rights: Rights) -> Result<(), Errno> {
