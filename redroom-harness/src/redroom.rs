@@ -252,6 +252,8 @@ impl Session {
         let base = cell
             .get_or_try_init(|| async {
                 let base = self.backend.prepare(&program, &progress).await?;
+                // It may take a container.
+                let _making = self.pool.making().await?;
                 let bundle = self.backend.base_file(&base, SYSTEM_BUNDLE).await?;
                 Ok(PreparedBase { program: program.clone(), base, bundle })
             })

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::engine::{Line, Moment};
 use crate::suite::{PATIENCE, Place, start, until};
 
 const SOON: Duration = Duration::from_secs(5);
@@ -51,6 +52,22 @@ pub(crate) fn a_suite_that_is_told_to_end_while_it_starts_leaves_nothing() {
         suite.signal(Signal::TERM);
         suite.end(SOON).expect(143, &["interrupted"]);
         until("nothing left", SOON.saturating_sub(sent.elapsed()), || place.containers().is_empty());
+    }
+    // While the engine is asked for one: a file of the image's, the slot, the agent.
+    for number in 1..=3 {
+        let place = Place::new();
+        let line = Line::to_engine(place.path("line.sock"));
+        let (sender, pid) = std::sync::mpsc::sync_channel(1);
+        line.at(Moment::After(vec!["/containers/create"; number]), move |_| {
+            kill_process(pid.recv().unwrap(), Signal::TERM).unwrap();
+        });
+        let suite =
+            start(place.suite(&["in_mid_turn"]).env("DOCKER_HOST", line.host()).env("REDROOM_BACKEND", "docker"));
+        sender.send(suite.pid()).unwrap();
+        suite.end(PATIENCE).expect(143, &["interrupted"]);
+        // By the time that another one has got its own, what was asked for before has come.
+        Place::new().run(&["moments::next"]).expect(0, &["1 passed"]);
+        assert!(place.containers().is_empty(), "{number}: {:?}", place.containers());
     }
 }
 
