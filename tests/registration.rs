@@ -49,7 +49,10 @@ async fn cases(_: Run, url: &'static str, token: Secret) -> Result<(), String> {
 }
 
 fn registered(name: &str) -> &'static Registration {
-    inventory::iter::<Registration>.into_iter().find(|attack| attack.test_name() == name).unwrap()
+    let named = inventory::iter::<Registration>.into_iter().find(|attack| attack.test_name() == name);
+    named.unwrap_or_else(|| {
+        panic!("none is called {name}: {:?}", inventory::iter::<Registration>.into_iter().collect::<Vec<_>>())
+    })
 }
 
 fn an_attack_is_named_by_its_modules_and_function() {

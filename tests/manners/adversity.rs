@@ -58,15 +58,18 @@ pub(crate) fn a_clock_that_jumps_cuts_no_run_short_and_leaves_none_over() {
     let told = place.path("told");
     let mut suite = place.suite(&["until_told"]);
     suite.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", &clock).env("FAKETIME_NO_CACHE", "1");
-    suite.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env(fixture::TOLD, &told);
+    suite.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env(fixture::TOLD, &told).env(fixture::LEASE, "6000");
     let mut suite = start(&mut suite);
     let turn = |suite: &mut crate::suite::Running| {
         until("a turn", PATIENCE, || place.mark().exists() || !suite.still_runs());
         let _ = std::fs::remove_file(place.mark());
     };
     turn(&mut suite);
+    let beat = || heartbeats(&place.path("run/redroom/sessions"));
     for jump in ["+2d", "-2d", "+3y"] {
         std::fs::write(&clock, jump).unwrap();
+        let before = beat();
+        until("a heartbeat", PATIENCE, || beat() != before);
         // One may have been under way; the next is all within the new time.
         turn(&mut suite);
         turn(&mut suite);
@@ -77,6 +80,13 @@ pub(crate) fn a_clock_that_jumps_cuts_no_run_short_and_leaves_none_over() {
     std::fs::write(&told, "").unwrap();
     suite.end(PATIENCE).expect(0, &["1 passed"]);
     assert!(place.containers().is_empty(), "{:?}", place.containers());
+}
+
+/// What sessions have written last of how long they live.
+fn heartbeats(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let locks = files.filter(|path| path.extension().is_some_and(|extension| extension == "lock"));
+    locks.filter_map(|lock| std::fs::read_to_string(lock).ok()).collect()
 }
 
 /// Where Debian and others put the library.

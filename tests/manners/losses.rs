@@ -50,9 +50,12 @@ pub(crate) fn an_engine_that_is_lost_ends_the_run_with_an_error() {
 }
 
 pub(crate) fn an_engine_that_is_lost_in_mid_collection_ends_the_run_with_an_error() {
-    for moment in
-        [vec!["/exec/", "/pause"], vec!["/exec/", "/pause", "/archive"], vec!["/exec/", "DELETE /containers/"]]
-    {
+    // What was lost with it is told as well: by whoever was under way then, and not only by the removal that fails in any case.
+    for (moment, what) in [
+        (vec!["/exec/", "/pause"], "cannot look at a container"),
+        (vec!["/exec/", "/pause", "/archive"], "cannot take files out of a sandbox"),
+        (vec!["/exec/", "DELETE /containers/"], "cannot remove a container"),
+    ] {
         let place = Place::new();
         let (line, mut suite) = on_a_line(&place, "beside::asserts");
         let lost = Arc::new(Mutex::new(None));
@@ -64,7 +67,7 @@ pub(crate) fn an_engine_that_is_lost_in_mid_collection_ends_the_run_with_an_erro
         let ended = start(&mut suite).end(PATIENCE);
         let lost = lost.lock().unwrap().unwrap_or_else(|| panic!("never came to {moment:?}: {:#?}", line.calls()));
         assert!(lost.elapsed() < Duration::from_secs(15), "{moment:?}: {:?}", lost.elapsed());
-        ended.expect(101, &["1 failed", "docker_lost"]);
+        ended.expect(101, &["1 failed", &format!("docker_lost (backend): {what}")]);
         nothing_is_left(&place);
     }
 }

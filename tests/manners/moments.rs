@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 
-use crate::engine::{Line, Moment};
+use crate::engine::{Container, Line, Moment};
 use crate::fixture;
 use crate::processes::{descendants, runs};
 use crate::suite::{PATIENCE, Place, Running, start, until};
@@ -29,6 +29,7 @@ pub(crate) fn a_suite_that_is_killed_at_any_call_leaves_nothing() {
     };
     assert!(calls.len() >= 12, "{calls:#?}");
     let mut other = another(&place, "docker");
+    let session = place.containers().into_iter().next().unwrap().session;
     for (number, call) in spread(kills(), calls.len()).enumerate() {
         let line = Line::to_engine(place.path(&format!("{number}.sock")));
         let mut suite = place.suite(&["beside::asserts"]);
@@ -51,9 +52,12 @@ pub(crate) fn a_suite_that_is_killed_at_any_call_leaves_nothing() {
         let ended = suite.end(PATIENCE);
         assert!(matches!(ended.code, None | Some(0)), "{call}: {ended:#?}");
         assert!(other.still_runs(), "killed at {}: {:#?}", calls[call], other.end(PATIENCE));
+        // By itself: the next one would remove it.
+        let others = |container: &Container| container.session == session;
+        let ends = || place.containers().iter().all(|container| !container.running || others(container));
+        until(&format!("nothing running of what was killed at {}", calls[call]), Duration::from_secs(10), ends);
     }
     tell(&place, other);
-    until("nothing running", Duration::from_secs(10), || place.containers().iter().all(|container| !container.running));
     place.run(&["moments::next"]).expect(0, &["1 passed"]);
     assert!(place.containers().is_empty(), "{:?}", place.containers());
 }

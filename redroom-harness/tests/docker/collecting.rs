@@ -10,7 +10,7 @@ use redroom_harness::backend::{AGENT_UID, CollectedKind, WORKSPACE};
 
 use self::hostile_tree::{ROWS, SCRIPT};
 use crate::Body;
-use crate::fixture::{Collected, Fixture, MIB, ensure, file, said, same};
+use crate::fixture::{Collected, Fixture, MIB, agent_of, containers, ensure, file, said, same};
 
 pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("a_frozen_sandbox_shows_what_the_agent_left", frozen),
@@ -111,6 +111,10 @@ fn still(fixture: &Fixture) -> Result<(), Failed> {
         )
         .await?;
         sandbox.freeze().await?;
+        // Between two looks it may have had no processor.
+        let agent = format!("/{}", agent_of(&place).await);
+        let states = containers(&fixture.session).await;
+        same(states.get(&agent).is_some_and(|state| state == "running"), false, "whether it goes on")?;
         let before = Collected::of(&*sandbox, &["/workspace/growing"]).await?;
         let after = Collected::of(&*sandbox, &["/workspace/growing"]).await?;
         same(before.kind("/workspace/growing")?, after.kind("/workspace/growing")?, "its size")?;
