@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,7 +152,11 @@ fn groups(session: &str) -> usize {
     nodes.flatten().flatten().filter(|entry| entry.file_name().to_string_lossy().contains(session)).count()
 }
 
+/// Everything in the folder for temporary files, which is this suite's own.
 fn temporary() -> usize {
-    let names = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
-    names.filter(|entry| entry.file_name().to_string_lossy().starts_with("redroom")).count()
+    fn within(folder: &Path) -> usize {
+        let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        names.map(|entry| 1 + if entry.path().is_symlink() { 0 } else { within(&entry.path()) }).sum()
+    }
+    within(&std::env::temp_dir())
 }

@@ -16,18 +16,21 @@ const KEY: &str = "sk-of-the-provider-7731";
 /// Marks that process. What begins so is no setting of redroom's.
 const MARK: &str = "REDROOM_TEST_PROVIDER";
 
-/// A provider on this machine, and this executable once more with an environment that has it. `None`: this is it.
+/// A provider on this machine and a folder for temporary files, and this executable once more with an environment that has both.
+/// `None`: this is it. Whoever counts what is left among temporary files counts no other program's.
 pub(crate) fn with_provider() -> Option<ExitCode> {
     if std::env::var_os(MARK).is_some() {
         return None;
     }
     let provider = Service::start();
+    let temporary = tempfile::tempdir().expect("there is room for temporary files");
     let executable = std::env::current_exe().expect("this executable has a path");
     let ended = Command::new(executable)
         .args(std::env::args_os().skip(1))
         .env(MARK, "1")
         .env(PROVIDER, provider.url())
         .env("ANTHROPIC_API_KEY", KEY)
+        .env("TMPDIR", temporary.path())
         .status();
     let code = ended.expect("this executable can be started").code();
     Some(code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
