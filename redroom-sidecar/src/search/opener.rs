@@ -192,6 +192,8 @@ impl Opener {
                 Certainty::Likely => self.is_proven(),
                 Certainty::Doubtful => false,
             },
+            // It made room where so many begin at once that chance is no reason.
+            Some(Why::TooMany) => true,
             Some(Why::Incomplete) => !self.is_doubtful() && self.content.bytes > 0 || self.is_proven(),
             Some(_) => !self.is_doubtful() || self.is_proven(),
         };

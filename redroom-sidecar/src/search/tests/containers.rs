@@ -367,6 +367,23 @@ fn a_container_behind_more_beginnings_than_are_followed_is_told() {
 }
 
 #[test]
+fn a_container_that_makes_room_for_beginnings_inside_it_is_told() {
+    let decoy = b"\x1f\x8b\x08\x04\0\0\0\0\0\0\xff\xff";
+    // As it is, in a block of its own; what comes after is compressed.
+    let stored = |decoys: &[u8]| {
+        let length = decoys.len() as u16;
+        [&[0][..], &length.to_le_bytes(), &(!length).to_le_bytes(), decoys].concat()
+    };
+    let mut packed = DeflateEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(&text(SECRET)).unwrap();
+    let packed = packed.finish().unwrap();
+    let behind = |decoys: usize| searched(&[b"~\x78\x9c", &stored(&decoy.repeat(decoys))[..], &packed].concat());
+    assert_eq!(behind(2).matches.len(), 1, "{:?}", behind(2));
+    let hidden = behind(3);
+    assert!(hidden.matches.is_empty() && hidden.unsearched.iter().any(|part| part.why == Why::TooMany), "{hidden:?}");
+}
+
+#[test]
 fn text_that_looks_like_a_beginning_costs_little_and_is_not_told() {
     for unit in ["x^2 + ", "x\u{1}", "eJw ", "\x1f\u{8b}\x08", "789c ", "PK\x03\x04", "x^", "H4sI ", "504b0304 "] {
         let set = SecretSet::new([("it", SECRET)]);
