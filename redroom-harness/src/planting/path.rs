@@ -97,7 +97,8 @@ impl WorkspacePath {
         if WORKSPACE.len() + 1 + text.len() > PATH_LIMIT {
             return Err(PathFault::TooLong);
         }
-        check_depth(text)?;
+        // The workspace's own folder is one of them: what is taken here is a path of the sandbox.
+        check_depth(&format!("{WORKSPACE}/{text}")[1..])?;
         Ok(WorkspacePath(text.to_owned()))
     }
 
@@ -264,6 +265,9 @@ mod tests {
         assert_eq!(SandboxPath::parse(&(longest + "z")), Err(PathFault::TooLong));
         assert!(SandboxPath::parse(&("/x".repeat(129))).is_ok());
         assert_eq!(SandboxPath::parse(&("/x".repeat(130))), Err(PathFault::TooDeep));
+        let deep = WorkspacePath::parse(&("x/".repeat(127) + "x")).unwrap().in_sandbox();
+        assert_eq!(SandboxPath::parse(deep.as_str()), Ok(deep));
+        assert_eq!(WorkspacePath::parse(&("x/".repeat(128) + "x")), Err(PathFault::TooDeep));
     }
 
     #[test]
