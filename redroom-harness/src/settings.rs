@@ -248,9 +248,11 @@ fn domain(text: &str) -> Result<String> {
     if labels.len() >= 2 && name.len() <= 200 && labels.iter().all(|l| label(l)) && !numeric {
         Ok(name)
     } else {
+        // No more of it than a name can have at one glance.
+        let said: String = text.chars().take(64).collect();
         Err(Error::redroom(
             "invalid_fake_domain",
-            format!("fake_domain = {text:?}: write a name such as \"redroom.test\""),
+            format!("fake_domain = {said:?}: write a name such as \"redroom.test\""),
         ))
     }
 }
@@ -267,6 +269,7 @@ mod tests {
         for bad in ["", "test", "a..b", "-a.test", "a b.test", "10.0.0.1", "http://a.test", "*.a.test"] {
             assert_eq!(domain(bad).unwrap_err().code(), "invalid_fake_domain", "{bad}");
         }
+        assert!(domain(&"x".repeat(100_000)).unwrap_err().detail().len() < 200);
     }
 
     #[test]
