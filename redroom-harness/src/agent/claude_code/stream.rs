@@ -177,7 +177,9 @@ impl Reader {
 
     /// A turn can print several: the last one counts, and its cost is that of all.
     fn read_result(&mut self, line: &[u8]) {
-        let Ok(read) = serde_json::from_slice::<ResultLine>(line) else {
+        // What can be no event says nothing: a reader of some fields passes over what stands in the others.
+        let is_event = line.len() > EVENT_LIMIT || serde_json::from_slice::<Value>(line).is_ok();
+        let Some(read) = serde_json::from_slice::<ResultLine>(line).ok().filter(|_| is_event) else {
             self.parsed.lines_unread += 1;
             return;
         };

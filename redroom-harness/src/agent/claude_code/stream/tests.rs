@@ -149,8 +149,15 @@ fn lines_that_are_no_events_are_counted_and_do_no_harm() {
 
 #[test]
 fn a_result_that_cannot_be_understood_is_none() {
-    let parsed = read(b"{\"type\":\"result\",\"is_error\":\"no\"}\n", "", Some(0));
-    assert_eq!((code(&parsed), parsed.lines_unread), (Some("turn_failed"), 1));
+    let with = |beside: &[u8]| [b"{\"type\":\"result\",", beside, b"}\n"].concat();
+    let well = &b"\"is_error\":false,\"terminal_reason\":\"completed\""[..];
+    let no_text = [well, b",\"x\":\"\xff\""].concat();
+    let too_deep = [well, b",\"x\":", &b"[".repeat(130), &b"]".repeat(130)].concat();
+    for odd in [&b"\"is_error\":\"no\""[..], &no_text, &too_deep] {
+        let parsed = read(&with(odd), "", Some(0));
+        assert_eq!((code(&parsed), parsed.lines_unread), (Some("turn_failed"), 1), "{}", odd.escape_ascii());
+    }
+    assert_eq!(code(&read(&with(well), "", Some(0))), None);
 }
 
 #[test]
