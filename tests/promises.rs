@@ -1,4 +1,5 @@
 //! Every test that a document names as proof exists: read out of the sources, so that a renamed test takes its promise along.
+//! So does every file that a page leads to.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -170,6 +171,66 @@ fn every_claim_of_the_security_page_has_a_test_or_a_reason() {
         }
     }
     assert!(rows > 40, "{rows}");
+}
+
+/// Pages and their folders, as somebody sees them who has the checkout or one of its packages.
+fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        if entry.file_type().expect("a kind").is_dir() && !name.starts_with('.') && name != "target" {
+            pages(&path, found);
+        } else if name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+}
+
+/// Where a page leads to within the project: targets of links, without addresses of others.
+fn links(page: &str) -> impl Iterator<Item = &str> {
+    let targets = page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    targets.filter(|target| !target.contains("://") && !target.contains(char::is_whitespace))
+}
+
+/// The names that a page's headings go by in links.
+fn headings(page: &str) -> BTreeSet<String> {
+    let titles = page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |char: char| char.is_alphanumeric() || matches!(char, '-' | '_' | ' ');
+    titles
+        .map(|title| title.to_lowercase().chars().filter(|char| kept(*char)).collect::<String>().replace(' ', "-"))
+        .collect()
+}
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let mut found = Vec::new();
+    pages(&root(), &mut found);
+    let (mut count, mut broken) = (0, Vec::new());
+    for page in found {
+        let text = std::fs::read_to_string(&page).expect("a page is text");
+        for link in links(&text) {
+            count += 1;
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.with_file_name("").join(file) };
+            let has =
+                |heading: &str| std::fs::read_to_string(&target).is_ok_and(|text| headings(&text).contains(heading));
+            if !target.exists() || !heading.is_empty() && !has(heading) {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(count > 20, "only {count} links were found");
+    assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
+}
+
+/// A registry takes a readme's links from the crate's folder, wherever its text came from: one of another folder has none that work.
+#[test]
+fn every_crate_has_a_readme_in_its_own_folder() {
+    for folder in ["", "redroom-macros", "redroom-harness", "redroom-sidecar"] {
+        let manifest = std::fs::read_to_string(root().join(folder).join("Cargo.toml")).expect("a manifest");
+        assert!(manifest.lines().any(|line| line == "readme = \"README.md\""), "{folder}");
+        let readme = root().join(folder).join("README.md");
+        assert!(readme.symlink_metadata().is_ok_and(|facts| facts.is_file()), "{}", readme.display());
+    }
 }
 
 #[test]
