@@ -40,14 +40,16 @@ pub fn case(args: proc_macro::TokenStream, item: proc_macro::TokenStream) -> pro
 
 fn attack_tokens(args: TokenStream, item: TokenStream, runs_here: bool) -> TokenStream {
     let mut diagnostics = diagnostics::Diagnostics::default();
+    let said = args.to_string();
     let args = args::Args::parse(args, &mut diagnostics);
     planting::check(&args, &mut diagnostics);
-    let function = match signature::Function::parse(item.clone(), &mut diagnostics) {
+    let mut function = match signature::Function::parse(item.clone(), &mut diagnostics) {
         Ok(function) => function,
         Err(error) => {
             diagnostics.push(error);
             return expand::kept(&item, diagnostics);
         }
     };
+    function.spare_what_is_used_in(&said);
     expand::attack(&args, &function, diagnostics, runs_here)
 }

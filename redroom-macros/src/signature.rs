@@ -1,8 +1,11 @@
 //! What an attack's function may look like, and the test attributes that it may carry.
 
 use proc_macro2::{Ident, Span, TokenStream};
+use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
-use syn::{Attribute, Expr, FnArg, Item, ItemFn, Lit, LitStr, Meta, Pat, PatType, ReturnType, Token, Type};
+use syn::{
+    Attribute, Expr, FnArg, Item, ItemFn, Lit, LitStr, Meta, Pat, PatType, ReturnType, Token, Type, parse_quote,
+};
 
 use crate::cases::Cases;
 use crate::diagnostics::Diagnostics;
@@ -57,6 +60,18 @@ impl Function {
         cases.check(&item, parameters.as_deref(), diagnostics);
         let (ignore, should_panic) = take_test_attributes(&mut item.attrs, diagnostics);
         Ok(Function { item, parameters: parameters.unwrap_or_default(), cases, ignore, should_panic })
+    }
+
+    /// A value that the attribute's arguments name, in a text's braces as well, need not be used in the body: no lint warns of it.
+    pub(crate) fn spare_what_is_used_in(&mut self, arguments: &str) {
+        let words: Vec<_> = arguments.split(|char: char| !char.is_alphanumeric() && char != '_').collect();
+        for (input, parameter) in self.item.sig.inputs.iter_mut().skip(1).zip(&self.parameters) {
+            if let FnArg::Typed(input) = input
+                && words.contains(&&*parameter.name.unraw().to_string())
+            {
+                input.attrs.push(parse_quote!(#[allow(unused_variables)]));
+            }
+        }
     }
 
     /// Where the argument's type stands.

@@ -60,6 +60,23 @@ fn cases_expand_as_pinned() {
     golden("cases");
 }
 
+#[test]
+fn a_value_that_the_attribute_names_needs_no_use_in_the_body() {
+    for (args, spared) in [
+        (quote!(workspace = { "a": page }), true),
+        (quote!(workspace = { "a": format!("<p>{page:?}</p>") }), true),
+        (quote!(pages = { "https://docs.redroom.test/": "x" }), false),
+        (quote!(), false),
+    ] {
+        let item = quote!(
+            #[redroom::case(a, "x")]
+            async fn f(run: Run, page: &'static str) {}
+        );
+        let expanded = attack_tokens(args.clone(), item, false).to_string();
+        assert_eq!(expanded.contains("allow (unused_variables)] page"), spared, "{args}: {expanded}");
+    }
+}
+
 fn function() -> TokenStream {
     quote!(
         async fn f(run: Run) {}

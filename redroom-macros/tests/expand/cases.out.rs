@@ -1,4 +1,10 @@
-async fn page_must_not_get_the_env(run: Run, page: &'static str, mut token: String) {
+async fn page_must_not_get_the_env(
+    run: Run,
+    #[allow(unused_variables)]
+    page: &'static str,
+    #[allow(unused_variables)]
+    mut token: String,
+) {
     run.send(page).await;
 }
 const _: () = {
