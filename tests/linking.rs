@@ -161,7 +161,7 @@ fn attacks_of_a_library_are_found_however_they_are_linked() {
             println!("not tried, for this machine has no {}", way.name);
             continue;
         }
-        let listed = play(folder.path(), "named", way.arguments, &["--list"]);
+        let listed = play(folder.path(), "named", way.arguments, &["--list", "--format", "terse"]);
         let list = String::from_utf8_lossy(&listed.stdout);
         assert_eq!(list, "inner::deep: test\nshallow: test\n", "{}: {listed:?}", way.name);
         println!("found with {}", way.name);
