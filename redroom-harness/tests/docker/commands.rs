@@ -108,7 +108,9 @@ fn fork_bomb(fixture: &Fixture) -> Result<(), Failed> {
         ensure(matches!(end.ended, Ended::Timeout | Ended::Itself), || format!("{end:?}"))?;
         if sandbox.fate().await? == (Fate::Alive { memory_exceeded: false }) && end.ended == Ended::Timeout {
             let left = said(&*sandbox, "pgrep -u 1000 | wc -l").await?;
-            ensure(left.trim().parse::<u32>().is_ok_and(|left| left < 5), || format!("{} are left of it", left.trim()))?;
+            ensure(left.trim().parse::<u32>().is_ok_and(|left| left < 5), || {
+                format!("{} are left of it", left.trim())
+            })?;
         }
         sandbox.remove().await?;
         Ok(())
