@@ -209,6 +209,6 @@ fn what_is_planted_is_bounded_before_anything_is_made_of_it() {
         assert!(error.to_string().contains(told), "{error}");
     }
     assert!(check(RunOptions::new().workspace(numbered(20_000, ""))).is_ok());
-    assert_eq!(code(RunOptions::new().workspace([("a/".repeat(129) + "x", "")])), "invalid_path");
-    assert!(check(RunOptions::new().workspace([("a/".repeat(128) + "x", "")])).is_ok());
+    assert_eq!(code(RunOptions::new().workspace([("a/".repeat(128) + "x", "")])), "invalid_path");
+    assert!(check(RunOptions::new().workspace([("a/".repeat(127) + "x", "")])).is_ok());
 }
