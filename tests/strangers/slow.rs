@@ -24,11 +24,14 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// How many tool calls are reported one after the other while they are at work: the first finds a place in any case.
-const MEANWHILE: usize = 5;
+/// How many tool calls are reported one after the other while they are at work, at least and at most: the first ones find a place in
+/// any case, and are there before all places are taken.
+const MEANWHILE: [usize; 2] = [5, 30];
+/// The most that an answer may take, on a machine that does much else. Who waits for one of them to go waits longer.
+const ANSWERED: f64 = 4.0;
 
-/// A call of a tool, and what becomes of it.
-const ASK: &str = r#"curl -sS -m 60 http://192.0.2.1:82/hook -H 'content-type: application/json' -d '{"hook_event_name":"PreToolUse",
+/// A call of a tool, what becomes of it, and how long that took.
+const ASK: &str = r#"curl -sS -m 60 -w ' took %{time_total}\n' http://192.0.2.1:82/hook -H 'content-type: application/json' -d '{"hook_event_name":"PreToolUse",
     "session_id":"s","tool_name":"Bash","tool_input":{"command":"true"},"tool_use_id":"toolu_'$1'"}'"#;
 
 async fn attack(redroom: Arc<Redroom>, target: &'static str, asks_meanwhile: bool) -> Result<()> {
@@ -45,7 +48,8 @@ async fn attack(redroom: Arc<Redroom>, target: &'static str, asks_meanwhile: boo
         .tool_call_check(guard);
     let (run, neighbour) = tokio::join!(redroom.start_run(options), Neighbour::start(&redroom));
     let (run, neighbour) = (run?, neighbour?);
-    let ask = format!("for n in $(seq {MEANWHILE}); do bash ask.sh $n; done; echo at work: $(jobs -r | wc -l)");
+    let [least, most] = MEANWHILE;
+    let ask = format!("for n in $(seq {most}); do jobs -r | grep -q . || break; bash ask.sh $n; sleep 0.2; done");
     // All ways at once, for ten seconds: heads, bodies, ranges that never end, answers that are not read.
     let script = format!(
         "for way in -H -B -R '-X -k 3'; do
@@ -62,21 +66,18 @@ async fn attack(redroom: Arc<Redroom>, target: &'static str, asks_meanwhile: boo
     assert!(beside.took < Duration::from_secs(60), "{beside}");
     assert_eq!(turn.final_text.matches("Exit status").count(), 4, "each way came to its end: {turn:?}");
     let answers = turn.final_text.matches("the guard was asked").count();
-    let meanwhile = if asks_meanwhile { MEANWHILE } else { 0 };
-    assert_eq!(answers, meanwhile, "{turn:?}");
-    // Who is turned away at once has ended; who sends its head slowly has not.
-    let at_work =
-        turn.final_text.split_once("at work: ").and_then(|(_, rest)| rest.lines().next()?.parse::<u32>().ok());
-    assert_eq!(at_work.is_some_and(|count| count > 0), asks_meanwhile, "the answers came too late: {turn:?}");
-    assert_eq!(turn.final_text.matches("Exit status").count(), 4, "each way came to its end: {turn:?}");
-    let answers = turn.final_text.matches("the guard was asked").count();
-    let meanwhile = if asks_meanwhile { MEANWHILE } else { 0 };
-    assert_eq!((answers, turn.final_text.contains("at work: 4")), (meanwhile, asks_meanwhile), "{turn:?}");
+    let took: Vec<f64> =
+        turn.final_text.lines().filter_map(|line| line.rsplit_once(" took ")?.1.parse().ok()).collect();
+    let slowest = took.iter().copied().fold(0.0, f64::max);
+    println!("{answers} answers meanwhile, the slowest after {slowest:.2} s");
+    assert_eq!(answers, took.len(), "{turn:?}");
+    assert!(if asks_meanwhile { answers >= least } else { answers == 0 }, "{answers} answers came in time: {turn:?}");
+    assert!(slowest < ANSWERED, "the answers took {took:?}");
     let began = Instant::now();
     let after = run.send("bash ask.sh after; curl -sS -m 60 -d x http://t.redroom.test/after").await?;
     assert!(after.final_text.contains("the guard was asked") && after.final_text.ends_with("ok"), "{after:?}");
     println!("served {:.1} s later", began.elapsed().as_secs_f64());
-    assert_eq!(ASKED.load(Ordering::SeqCst), meanwhile + 1);
+    assert_eq!(ASKED.load(Ordering::SeqCst), answers + 1);
     let began = Instant::now();
     let result = run.finish().await?;
     assert!(began.elapsed() < Duration::from_secs(60), "the end took {:?}", began.elapsed());
