@@ -21,14 +21,24 @@ pub(super) fn run(data: &[u8]) {
     let mut reader = serde_json::Deserializer::from_slice(body);
     Once.deserialize(&mut reader).and_then(|()| reader.end()).expect("what was taken can be read in one way only");
     let body: Value = serde_json::from_slice(body).unwrap();
-    // Whatever is called a tool of a provider's, at the place where tools are.
-    let tools = body.get("tools").and_then(Value::as_array).into_iter().flatten();
-    let kinds = tools.filter_map(|tool| tool.get("type")?.as_str()).filter(|kind| kind.starts_with("web_search_2025"));
+    // Whatever is called a tool of a provider's, at the place where tools are, as lenient readers read names.
+    let tools = called(&body, "tools").filter_map(Value::as_array).flatten();
+    let kinds = tools
+        .flat_map(|tool| called(tool, "type"))
+        .filter_map(Value::as_str)
+        .filter(|kind| kind.starts_with("web_search_2025"));
     for kind in kinds.take(50) {
         let name: String = kind.chars().take(200).collect();
         let known = |ask: &crate::model::Ask| ask.kind == AskKind::ProviderTool && ask.name == name;
         assert!(asks.iter().any(known) || asks.is_overflown(), "{name:?} is not among {asks:?}");
     }
+}
+
+/// What stands under a name, in any letters and with or without signs between its words.
+fn called<'a>(value: &'a Value, name: &'static str) -> impl Iterator<Item = &'a Value> {
+    let folded = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
+    let fields = value.as_object().into_iter().flatten();
+    fields.filter(move |(called, _)| folded(called) == name).map(|(_, value)| value)
 }
 
 /// JSON in which no object has a name twice.

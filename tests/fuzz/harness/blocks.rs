@@ -16,9 +16,16 @@ pub(super) fn run(data: &[u8]) {
     if value.is_object() {
         // Written again: what stands twice is read as it stands last.
         for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
-            assert_eq!(of_answer(chunks(text.as_bytes())), expected_of_answer(&value), "{text}");
+            assert_eq!(of_answer(chunks(text.as_bytes())), expected_of_answer(&value).concat(), "{text}");
             assert_eq!(of_request(chunks(text.as_bytes())), expected_of_request(&value), "{text}");
         }
+    }
+    if let Some(fields) = value.as_object() {
+        // The other way round: what is quoted comes first.
+        let fields: Vec<String> = fields.iter().rev().map(|(name, it)| format!("{}:{it}", json!(name))).collect();
+        let text = format!("{{{}}}", fields.join(","));
+        let expected: Vec<_> = expected_of_answer(&value).into_iter().rev().collect();
+        assert_eq!(of_answer(chunks(text.as_bytes())), expected.concat(), "{text}");
     }
     if let Value::Array(documents) = value {
         streamed(&documents);
@@ -57,13 +64,17 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten().filter(|item| item.is_object())
 }
 
-fn expected_of_answer(answer: &Value) -> Vec<ToolBlock> {
-    let mut blocks = Vec::new();
+/// Field by field, in the order of their names.
+fn expected_of_answer(answer: &Value) -> [Vec<ToolBlock>; 3] {
     let started = answer.get("content_block").filter(|block| block.is_object());
-    // In the order of their names, as the text is written.
-    let own = list(answer, "content").chain(started).map(|block| (block, true));
-    let quoted = in_messages(answer).into_iter().map(|block| (block, false));
-    for (block, is_own) in own.chain(quoted) {
+    let own = [list(answer, "content").collect(), started.into_iter().collect()];
+    let [content, started] = own.map(|blocks: Vec<&Value>| expected_of_blocks(&blocks, true));
+    [content, started, expected_of_blocks(&in_messages(answer), false)]
+}
+
+fn expected_of_blocks(all: &[&Value], is_own: bool) -> Vec<ToolBlock> {
+    let mut blocks = Vec::new();
+    for block in all {
         if let Some((id, name)) = used(block) {
             let input = block.get("input").filter(|input| is_own && input.is_object()).cloned();
             blocks.push(ToolBlock::Use { id: id.clone(), name });
@@ -116,10 +127,13 @@ fn streamed(documents: &[Value]) {
         expected.push((id, name, text.is_ascii().then_some(input)));
     }
     for end in ["\n", "\r\n"] {
+        // One that breaks off is over at its empty line.
+        let broken = format!("data: {{\"type\":\"content_block_start\",\"content_block\":{{\"id{end}{end}");
         let stream: String = events
             .iter()
             .map(|event| format!("event: {}{end}data: {event}{end}{end}", event["type"].as_str().unwrap_or_default()))
             .collect();
+        let stream = broken + &stream;
         let mut read = of_answer(chunks(stream.as_bytes())).into_iter();
         let whole = tool_uses(ModelApi::AnthropicMessages, stream.as_bytes());
         assert_eq!(whole.len(), expected.len(), "{stream}");

@@ -1,5 +1,6 @@
 //! A guard's answer and a hook's payload, against readers that know nothing but the rules.
 
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::guard::{Decision, HookEvent, RecordedDecision, Verdict};
@@ -33,12 +34,17 @@ const KNOWN: [&str; 10] = [
     "hookSpecificOutput",
 ];
 
+/// Those of the part about tool calls.
+const SPECIFIC: [&str; 5] =
+    ["hookEventName", "permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"];
+
 fn answered(answer: &[u8]) {
     let text = answer.strip_prefix(b"\xef\xbb\xbf").unwrap_or(answer);
     let expected = serde_json::from_slice::<Value>(text).ok().and_then(|answer| decision(answer.as_object()?));
     match Verdict::read(answer) {
         Ok(verdict) => {
             assert_eq!(Some(verdict.decision), expected);
+            said_beside(text, &verdict);
             assert!(verdict.decision.runs() || verdict.updated_input.is_none() && verdict.unheard.is_none());
             // What says no in a field that the agent does not know is told.
             let said = serde_json::from_slice::<Value>(text).unwrap();
@@ -52,6 +58,54 @@ fn answered(answer: &[u8]) {
             assert_eq!(expected, None, "{why}");
             assert!(!why.is_empty() && why.chars().count() < 600, "{why}");
         }
+    }
+}
+
+/// What an answer says beside its decision; of one that nobody waits for, nothing.
+fn said_beside(text: &[u8], verdict: &Verdict) {
+    let Ok(Value::Object(answer)) = serde_json::from_slice(text) else { unreachable!("it was read") };
+    let is_async =
+        answer.get("async") == Some(&Value::Bool(true)) && answer.get("asyncTimeout").is_none_or(Value::is_number);
+    let output = answer.get("hookSpecificOutput").and_then(Value::as_object);
+    let reason = output.and_then(|output| output.get("permissionDecisionReason")).or(answer.get("reason"));
+    let input = output.and_then(|output| output.get("updatedInput")).filter(|_| verdict.decision.runs());
+    let ends = answer.get("continue") == Some(&Value::Bool(false));
+    let told = (verdict.reason.as_deref(), verdict.updated_input.as_ref(), verdict.ends_turn);
+    assert_eq!(told, if is_async { (None, None, false) } else { (reason.and_then(Value::as_str), input, ends) });
+    // A "no" in the part about tool calls, where the agent knows no such field.
+    let says_no =
+        |(name, value): (&String, &Value)| !SPECIFIC.contains(&name.as_str()) && (value == "deny" || value == "block");
+    let no = output.is_some_and(|output| output.iter().any(says_no));
+    // One of two decisions is not heard.
+    let Names(names) = serde_json::from_slice(text).unwrap();
+    let twice = ["decision", "hookSpecificOutput"].iter().any(|it| names.iter().filter(|name| name == it).count() > 1);
+    assert!(is_async || !verdict.decision.runs() || !no && !twice || verdict.unheard.is_some(), "{answer:?}");
+}
+
+/// The names in an object, each as often as it stands there.
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Names;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Names, A::Error> {
+                let mut names = Vec::new();
+                while let Some((name, IgnoredAny)) = fields.next_entry()? {
+                    names.push(name);
+                }
+                Ok(Names(names))
+            }
+        }
+
+        deserializer.deserialize_map(Reader)
     }
 }
 

@@ -40,10 +40,16 @@ fn lexically(folder: &str, path: &str) -> String {
 
 fn url(text: &str) {
     let Ok(url) = PageUrl::parse(text, DOMAIN) else { return };
+    assert!(!text.contains('#'), "what no client sends is not left out");
     let host = url.host();
     assert!(host == DOMAIN || host.ends_with(".redroom.test"), "{host:?}");
     assert!(host.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte)));
     assert!(host.len() <= 253 && host.split('.').all(|label| (1..=63).contains(&label.len())));
+    // Where a client goes: nothing listens at other ports.
+    if let Some(uri) = text.parse::<http::Uri>().ok().filter(|uri| uri.port().is_some()) {
+        let own = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+        assert_eq!(uri.port_u16(), Some(own), "{text:?}");
+    }
     // As it stands in a request's first line.
     assert!(url.path().starts_with('/') && url.path().bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#'));
     assert!(url.path().parse::<http::Uri>().is_ok(), "{:?}", url.path());

@@ -15,9 +15,18 @@ pub(super) fn run(data: &[u8]) {
     let key = KEYS[draw.below(KEYS.len())];
     let other = KEYS[draw.below(KEYS.len())];
     let redactor = Redactor::new([key, other]);
-    let standing = standing(&mut draw, key);
+    let (form, standing) = standing(&mut draw, key);
+    // What is written as everybody writes it is taken out alone, and nothing is broken off.
+    if matches!(form, 0 | 4 | 5) {
+        let mut passage = redactor.passage();
+        let text = [b"~~~~", &standing[..], b"~~~~"].concat();
+        let mut out: Vec<u8> = chunks(&text).into_iter().flat_map(|chunk| passage.feed(chunk).unwrap()).collect();
+        out.extend(passage.end().unwrap());
+        assert_eq!(String::from_utf8_lossy(&out), "~~~~[redacted]~~~~");
+    }
     let before = draw.take(100);
-    let is_far = draw.below(2) == 1;
+    // Much to look at: seldom.
+    let is_far = draw.below(16) == 1;
     let mut edge = Draw::new(draw.take(1));
     let after = draw.rest();
     // Far enough from its end that a stream has to cut somewhere.
@@ -39,11 +48,12 @@ pub(super) fn run(data: &[u8]) {
     }
 }
 
-/// A value as it may be said back.
-fn standing(draw: &mut Draw<'_>, key: &str) -> Vec<u8> {
+/// A value as it may be said back, and which form that is.
+fn standing(draw: &mut Draw<'_>, key: &str) -> (usize, Vec<u8>) {
     let quoted = |text: &str| Value::from(text).to_string();
     let hex = |separator: &str| key.bytes().map(|byte| format!("{separator}{byte:02x}")).collect::<String>();
-    match draw.below(9) {
+    let form = draw.below(9);
+    let text = match form {
         0 => key.to_owned(),
         1 => key.to_uppercase(),
         2 => quoted(key),
@@ -53,8 +63,8 @@ fn standing(draw: &mut Draw<'_>, key: &str) -> Vec<u8> {
         6 => hex(" "),
         7 => key.chars().map(|char| format!("\\u{:04x}", u32::from(char))).collect(),
         _ => String::new(),
-    }
-    .into_bytes()
+    };
+    (form, text.into_bytes())
 }
 
 /// For the evidence: a little late, and whole.
@@ -70,13 +80,16 @@ fn streamed(redactor: &Redactor, chunks: Vec<&[u8]>) {
     assert!(redactor.finds(&whole) || out == whole);
 }
 
-/// A stream is looked at piece by piece: what stands where one ends, behind so many values that there is no good place to cut.
+/// A stream is looked at piece by piece: what stands where one ends, where there is no good place to cut.
 fn over_an_edge(draw: &mut Draw<'_>, redactor: &Redactor, keys: [&str; 2], bytes: &[u8]) {
     let longest = keys.map(str::len).into_iter().max().unwrap_or_default();
-    let edge = (32 << 10) + 24 * longest + 64 - draw.below(32);
-    let full = keys[0].repeat(edge / keys[0].len() + 1);
-    let start = [keys[1].as_bytes(), bytes].concat();
-    streamed(redactor, std::iter::once(&full.as_bytes()[..edge]).chain(start.chunks(1).take(200)).collect());
+    let edge = (32 << 10) + 24 * longest + 64;
+    let before = edge - draw.below(32);
+    // Full of values, or without any and without a place to cut.
+    let filler = if bytes.len() % 64 == 0 { keys[0] } else { "-" };
+    let whole = [&filler.repeat(edge).as_bytes()[..before], keys[1].as_bytes(), bytes].concat();
+    let (first, rest) = whole.split_at(edge.min(whole.len()));
+    streamed(redactor, std::iter::once(first).chain(rest.chunks(5).take(60)).collect());
 }
 
 /// On the way into a sandbox: at once, or broken off before it is there.

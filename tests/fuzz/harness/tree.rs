@@ -1,5 +1,6 @@
 //! A tree that a jailed agent has built, and files that are planted and read in it: nothing outside of it is touched or shown.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::symlink;
@@ -25,6 +26,7 @@ pub(super) fn run(data: &[u8]) {
             break;
         }
         let (what, path) = (draw.below(5), path(&mut draw));
+        asked.push(format!("/workspace/{path}"));
         match what {
             0 => build(&inside, &path, |at| fs::create_dir(at)),
             1 => build(&inside, &path, |at| fs::write(at, "inside")),
@@ -36,7 +38,10 @@ pub(super) fn run(data: &[u8]) {
                 let path = ["/workspace/", "/workspace", "/", ""][draw.below(4)].to_owned() + &path;
                 let kind = if what == 3 { PlacedKind::Folder } else { PlacedKind::File(b"planted".as_slice().into()) };
                 let entry = PlacedEntry { path: path.clone(), kind, mode: 0o755, owner: Owner::Agent };
-                if plant(&roots, &[entry]).is_ok() && what == 4 {
+                let before = at(&inside, &path);
+                let planted = plant(&roots, &[entry]).is_ok();
+                assert!(before.is_none() || !planted && at(&inside, &path) == before, "{path:?} was written over");
+                if planted && what == 4 {
                     assert_eq!(read_file(&roots, &path, 100).unwrap().as_deref(), Some(&b"planted"[..]), "{path:?}");
                 }
                 asked.push(path);
@@ -44,9 +49,17 @@ pub(super) fn run(data: &[u8]) {
         }
     }
     for path in asked {
-        assert_ne!(read_file(&roots, &path, 100).ok().flatten().as_deref(), Some(OUTSIDE), "{path:?}");
+        let read = read_file(&roots, &path, 100).ok().flatten();
+        assert_ne!(read.as_deref(), Some(OUTSIDE), "{path:?}");
+        assert_eq!(read, at(&inside, &path), "{path:?}");
     }
-    collect(&roots, &["/workspace".to_owned(), "/".to_owned()], &mut Seen).unwrap();
+    for root in ["/workspace", "/"] {
+        let mut seen = Seen::default();
+        collect(&roots, &[root.to_owned()], &mut seen).unwrap();
+        let mut there = BTreeMap::new();
+        walk(&inside, "/workspace", &mut there);
+        assert_eq!(seen.0, there, "from {root}");
+    }
     let names = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = names.collect();
     names.sort();
@@ -57,6 +70,15 @@ pub(super) fn run(data: &[u8]) {
 fn path(draw: &mut Draw<'_>) -> String {
     let parts = (0..=draw.below(4)).map(|_| ["a", "b", "c", "..", ".", "", "a\0", "inside"][draw.below(8)]);
     parts.collect::<Vec<_>>().join("/")
+}
+
+/// What a file of the tree holds that a plain path leads to; through no link, by no other spelling.
+fn at(inside: &Path, path: &str) -> Option<Vec<u8>> {
+    let below = path.strip_prefix("/workspace/")?;
+    let is_plain = !below.contains('\0') && below.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    let at = inside.join(below);
+    let links = at.ancestors().take_while(|above| *above != inside).any(Path::is_symlink);
+    if is_plain && !links && at.is_file() { fs::read(at).ok() } else { None }
 }
 
 /// As the agent builds: what cannot be made is not, and nothing outside is touched by this test.
@@ -72,7 +94,24 @@ fn build(inside: &Path, path: &str, make: impl FnOnce(&Path) -> io::Result<()>) 
     }
 }
 
-struct Seen;
+/// What is in the tree: a folder, where a link leads, what a file holds.
+fn walk(at: &Path, path: &str, there: &mut BTreeMap<String, String>) {
+    let found = fs::symlink_metadata(at).unwrap();
+    let what = match found.file_type() {
+        kind if kind.is_symlink() => format!("link to {}", fs::read_link(at).unwrap().display()),
+        kind if kind.is_dir() => "folder".to_owned(),
+        _ => format!("file with {}", fs::read_to_string(at).unwrap()),
+    };
+    there.insert(path.to_owned(), what);
+    for entry in fs::read_dir(at).into_iter().filter(|_| found.is_dir()).flatten() {
+        let entry = entry.unwrap();
+        walk(&entry.path(), &format!("{path}/{}", entry.file_name().display()), there);
+    }
+}
+
+/// What was shown, by its path.
+#[derive(Default)]
+struct Seen(BTreeMap<String, String>);
 
 impl Visitor for Seen {
     fn entry(&mut self, entry: &CollectedEntry, content: &mut dyn Read) -> io::Result<()> {
@@ -82,6 +121,14 @@ impl Visitor for Seen {
         content.read_to_end(&mut read)?;
         assert_ne!(read, OUTSIDE);
         assert!(matches!(&entry.kind, CollectedKind::File(size) if *size == read.len() as u64) || read.is_empty());
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let what = match &entry.kind {
+            CollectedKind::Folder => "folder".to_owned(),
+            CollectedKind::Symlink(target) => format!("link to {}", text(target)),
+            CollectedKind::File(_) => format!("file with {}", text(&read)),
+            other => panic!("nobody has made {other:?}"),
+        };
+        assert_eq!(self.0.insert(text(&entry.path), what), None, "it is shown twice");
         Ok(())
     }
 

@@ -2,12 +2,14 @@
 
 use std::io::{self, Read};
 
+use super::draw::Draw;
 use crate::backend::docker::collect::{Limits, show};
 use crate::backend::docker::untar::Members;
 use crate::backend::{CollectedEntry, CollectedKind, Visitor};
 
 pub(super) fn run(data: &[u8]) {
     members(data);
+    written(&mut Draw::new(data));
     let data = with_checksums(data);
     members(&data);
     for (root, limits) in [
@@ -20,6 +22,57 @@ pub(super) fn run(data: &[u8]) {
         let _ = show(&data[..], root, limits, &mut seen);
         assert!(seen.entries <= limits.entries && seen.bytes <= limits.bytes.min(data.len() as u64));
     }
+}
+
+/// What is written as everybody writes it is read back: names of any bytes, in PAX records or GNU's way, contents of any length.
+fn written(draw: &mut Draw<'_>) {
+    // A folder says of itself how large it is, and has no content all the same.
+    let mut archive = header(b'5', 600);
+    let mut expected = vec![(b"short".to_vec(), Vec::new())];
+    for index in 1..=1 + draw.below(3) {
+        let name = [b"n", draw.take(40), format!("\n {index}=").as_bytes()].concat();
+        let name: Vec<u8> = name.into_iter().filter(|byte| *byte != 0).collect();
+        let content = draw.take(255).repeat([0, 1, 2, 3][draw.below(4)]);
+        let is_pax = draw.below(2) == 1;
+        let extension = if is_pax { record("path", &name) } else { [&name[..], b"\0"].concat() };
+        for (kind, content) in [(if is_pax { b'x' } else { b'L' }, &extension), (b'0', &content)] {
+            archive.extend(header(kind, content.len()));
+            archive.extend_from_slice(content);
+            archive.resize(archive.len().next_multiple_of(512), 0xa5);
+        }
+        // Every other one is passed over.
+        expected.push((name, if index % 2 == 0 { content } else { Vec::new() }));
+    }
+    archive.extend([0; 1024]);
+    let mut members = Members::new(&archive[..]);
+    for (index, (name, content)) in expected.iter().enumerate() {
+        let member = members.next().unwrap().expect("there is another one");
+        let mut read = Vec::new();
+        if index % 2 == 0 {
+            members.content().read_to_end(&mut read).unwrap();
+        }
+        assert_eq!((&member.path, member.mode, &read), (name, 0o640, content), "{}", name.escape_ascii());
+    }
+    assert!(members.next().unwrap().is_none());
+}
+
+fn header(kind: u8, size: usize) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.set_path("short").unwrap();
+    header.set_entry_type(tar::EntryType::new(kind));
+    header.set_size(size as u64);
+    header.set_mode(0o640);
+    header.set_uid(1000);
+    header.set_gid(1000);
+    header.set_cksum();
+    header.as_bytes().to_vec()
+}
+
+/// A PAX record, whose length counts its own digits.
+fn record(key: &str, value: &[u8]) -> Vec<u8> {
+    let rest = [b" ", key.as_bytes(), b"=", value, b"\n"].concat();
+    let length = (rest.len()..).find(|length| *length == rest.len() + length.to_string().len()).unwrap();
+    [length.to_string().as_bytes(), &rest].concat()
 }
 
 /// All that is in an archive lies in it: no content is longer, and nothing is read twice.

@@ -35,7 +35,7 @@ pub(super) fn run(sent: &[u8]) {
         assert!(hosts.count() <= 1, "two hosts");
     }
     if let Some(passed) = first.passed {
-        passed_on(&passed);
+        passed_on(&passed, &first.hops);
     }
     match (first.body, first.length) {
         (Some(read), Some(_)) => assert!(body.starts_with(&read), "a body is where its head ends"),
@@ -53,6 +53,8 @@ struct First {
     path: Option<String>,
     /// What goes on to the model's side.
     passed: Option<HeaderMap>,
+    /// Headers that concern this connection alone, by the client's own word.
+    hops: Vec<String>,
     /// If it was said before.
     length: Option<u64>,
     /// If it came to its end.
@@ -92,15 +94,19 @@ fn known(request: &mut Request<Incoming>, memory: &Memory) -> First {
     let path = call::path(request).map(str::to_owned);
     let passed = path.as_deref().and_then(|path| headers::upward(request, path, Generation(7), 11));
     let length = request.body().size_hint().exact();
-    First { end_of_head: memory.end_of_head(), path, passed, length, body: None }
+    let named = request.headers().get_all("connection").iter().filter_map(|value| value.to_str().ok());
+    let hops = named.flat_map(|names| names.split(',')).map(|name| name.trim().to_ascii_lowercase()).collect();
+    First { end_of_head: memory.end_of_head(), path, passed, hops, length, body: None }
 }
 
-/// Nothing that an agent says can pass for what redroom says, and no credentials pass for the model's headers.
-fn passed_on(headers: &HeaderMap) {
+/// Nothing that an agent says can pass for what redroom says; neither credentials nor what is about the connection pass for the
+/// model's headers.
+fn passed_on(headers: &HeaderMap, hops: &[String]) {
     for (name, value) in headers {
         let name = name.as_str();
         if let Some(theirs) = name.strip_prefix(MODEL_HEADERS) {
             assert!(!theirs.starts_with("x-redroom-") && !theirs.starts_with("proxy-"), "{name}");
+            assert!(!hops.iter().any(|hop| hop == theirs), "{name} is about the connection");
             for never in ["authorization", "cookie", "x-api-key", "host", "connection", "transfer-encoding", "upgrade"]
             {
                 assert_ne!(theirs, never);

@@ -84,11 +84,13 @@ fn spread(draw: &mut Draw<'_>) {
 fn head(draw: &mut Draw<'_>) -> Vec<u8> {
     let mut head = Vec::new();
     for _ in 0..draw.below(4) {
-        match draw.below(3) {
+        match draw.below(4) {
             // One out of a table, a change of its size, a value for a name out of a table.
             0 => head.push(0x80 | (1 + draw.byte() % 61)),
             1 => head.push(0x20 | (draw.byte() % 31)),
-            _ => head.extend([0x40 | (1 + draw.byte() % 61), 1, b'v']),
+            2 => head.extend([0x40 | (1 + draw.byte() % 61), 1, b'v']),
+            // Numbers that need a byte more: a name far down in the table, a long value.
+            _ => head.extend([&[0x7f, draw.byte() % 128, 0x7f, 73][..], &[b'v'; 200]].concat()),
         }
     }
     head.extend([[0, 0x10, 0x40][draw.below(3)], 1, b'x']);
@@ -100,7 +102,7 @@ fn head(draw: &mut Draw<'_>) -> Vec<u8> {
 
 /// Frames of other streams and kinds: fewer other bodies than are followed at once.
 fn between(draw: &mut Draw<'_>, sent: &mut Vec<u8>) {
-    for _ in 0..draw.below(4) {
+    for _ in 0..draw.below(8) {
         if draw.is_empty() {
             break;
         }

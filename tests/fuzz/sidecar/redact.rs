@@ -10,6 +10,7 @@ pub(super) fn run(data: &[u8]) {
     let mut draw = Draw::new(data);
     let secrets: Vec<String> = (0..=draw.below(3)).map(|_| secret(&mut draw)).collect();
     let standing = &secrets[draw.below(secrets.len())];
+    alone(standing);
     let disguised = disguised(&mut draw, standing).text;
     let standing = String::from_utf8_lossy(&disguised).into_owned();
     let as_json = draw.below(2) == 1;
@@ -32,4 +33,13 @@ pub(super) fn run(data: &[u8]) {
     if serde_json::from_str::<Value>(&text).is_ok_and(|json| json.is_object() || json.is_array()) {
         assert!(serde_json::from_str::<Value>(&redacted).is_ok(), "{redacted:?}, which was {text:?}");
     }
+}
+
+/// All of the secret goes, and nothing that is far from it; in JSON with all the escapes that it is written with.
+fn alone(secret: &str) {
+    // What is right beside it may go as well: where escapes are taken away, a place is known to the next byte only.
+    let far = |text: String| text.replace('~', "");
+    assert_eq!(far(redact_secrets(&format!("~~~~{secret}~~~~"), [secret])), "[redacted]");
+    let json = serde_json::json!([{ "k": format!("~~~~{secret}~~~~") }]).to_string();
+    assert_eq!(far(redact_secrets(&json, [secret])), r#"[{"k":"[redacted]"}]"#);
 }
