@@ -74,11 +74,12 @@ impl Opener {
             return Err(Refused::Because(why));
         }
         let container = sign.container();
-        let refuse = |why| match certainty {
-            Certainty::Certain | Certainty::Likely => Refused::Because(why),
-            Certainty::Doubtful => Refused::Silently,
+        let Some(inside) = place.chain.with(container) else {
+            return Err(match certainty {
+                Certainty::Certain | Certainty::Likely => Refused::Because(Why::TooDeep),
+                Certainty::Doubtful => Refused::Silently,
+            });
         };
-        let Some(inside) = place.chain.with(container) else { return Err(refuse(Why::TooDeep)) };
         let stage = match sign {
             Sign::Gzip => Ok(Stage::Head(Head::gzip())),
             Sign::Zip => Ok(Stage::Head(Head::zip())),
@@ -91,7 +92,8 @@ impl Opener {
                 let content = Content { place: Place { chain: inside, ..place }, layer: None, bytes: 0 };
                 Ok(Opener { container, place, stage, content, certainty })
             }
-            Err(why) => Err(refuse(why)),
+            // For want of memory: a doubtful one as well, which whoever used that up could count on.
+            Err(why) => Err(Refused::Because(why)),
         }
     }
 
