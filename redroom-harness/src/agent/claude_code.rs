@@ -18,7 +18,6 @@ use super::{
 };
 use crate::backend::HOME;
 use crate::error::{By, Error, Result};
-use crate::excerpt::Excerpt;
 
 const NAME: &str = "claude-code";
 const INSTALLED: &str = "/usr/local/bin/claude";
@@ -140,10 +139,10 @@ impl Agent for ClaudeCode {
                 By::Agent,
                 "agent_version_mismatch",
                 format!(
-                    "asked for Claude Code {}, but the program says `{}`; name the version that the file is, or leave the \
+                    "asked for Claude Code {}, but the program says {}; name the version that the file is, or leave the \
                      file out to have the version fetched",
                     self.version,
-                    Excerpt::of(text.trim(), 200)
+                    super::start::said(&text)
                 ),
             )),
         }

@@ -30,11 +30,17 @@ pub(super) fn version_of(name: &str, asked: &str, printed: &Printed<'_>) -> Resu
     if out.split(apart).any(|word| word == asked || word.strip_prefix('v') == Some(asked)) {
         return Ok(asked.to_owned());
     }
-    let detail = format!(
-        "asked for {name} {asked}, but the program says `{}`; name the version that the program is",
-        Excerpt::of(out.trim(), 200)
-    );
+    let detail =
+        format!("asked for {name} {asked}, but the program says {}; name the version that the program is", said(&out));
     Err(Error::new(By::Agent, "agent_version_mismatch", detail))
+}
+
+/// What a program says of its version.
+pub(super) fn said(text: &str) -> String {
+    match text.trim() {
+        "" => "nothing".to_owned(),
+        text => format!("`{}`", Excerpt::of(text, 200)),
+    }
 }
 
 /// The program was not run, or not to its first word: it is missing, of another machine kind, lacks a library, or ended at
