@@ -86,7 +86,7 @@ fn over_an_edge(draw: &mut Draw<'_>, redactor: &Redactor, keys: [&str; 2], bytes
     let edge = (32 << 10) + 24 * longest + 64;
     let before = edge - draw.below(32);
     // Full of values, or without any and without a place to cut.
-    let filler = if bytes.len() % 64 == 0 { keys[0] } else { "-" };
+    let filler = if bytes.len().is_multiple_of(64) { keys[0] } else { "-" };
     let whole = [&filler.repeat(edge).as_bytes()[..before], keys[1].as_bytes(), bytes].concat();
     let (first, rest) = whole.split_at(edge.min(whole.len()));
     streamed(redactor, std::iter::once(first).chain(rest.chunks(5).take(60)).collect());
