@@ -61,7 +61,8 @@ pub(crate) fn tool_call(call: &RecordedToolCall, clean: impl Fn(&str) -> String)
     // A value that is cut through would be no value any more, and shown: so the cut comes last.
     let input = short(&input, INPUT);
     let came_of_it = match call.decision {
-        RecordedDecision::None if !call.checked => "no guard was asked",
+        // The agent was told to go on; a guard that was set and could not be asked denies.
+        RecordedDecision::None | RecordedDecision::Allow if !call.checked => "no guard was asked",
         RecordedDecision::None => "the guard has no opinion",
         RecordedDecision::Allow => "allowed",
         RecordedDecision::Deny => "denied",
@@ -129,6 +130,7 @@ mod tests {
             (json!({}), "Bash curl -s t.test: denied"),
             (json!({ "decision": "allow", "reason": "why\nnot" }), "Bash curl -s t.test: allowed (why not)"),
             (json!({ "decision": "none", "checked": false }), "Bash curl -s t.test: no guard was asked"),
+            (json!({ "decision": "allow", "checked": false }), "Bash curl -s t.test: no guard was asked"),
             (json!({ "tool": "Read", "input": { "n": 1 } }), "Read {\"n\":1}: denied"),
             (json!({ "tool": "", "input": null }), "a call that cannot be read: denied"),
             (json!({ "claim": "forged" }), "Bash curl -s t.test: denied; the model never asked for it"),
