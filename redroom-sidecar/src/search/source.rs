@@ -55,6 +55,8 @@ impl Source {
         let begun = self.position.saturating_sub(sign.len());
         let place = Place { chain: self.chain, offset: self.outermost.unwrap_or(begun) };
         let certainty = match sign {
+            // Two bytes begin a text as well: `x^2`, the digits of a checksum.
+            Sign::Zlib if begun == 0 => Certainty::Likely,
             _ if begun == 0 => Certainty::Certain,
             Sign::Zlib => Certainty::Doubtful,
             _ => Certainty::Likely,

@@ -470,3 +470,19 @@ proptest! {
         prop_assert!(found.iter().any(|found| found.encoding == Plain && found.inside == expected), "{expected:?}: {found:?}");
     }
 }
+
+#[test]
+fn text_that_begins_like_zlib_is_not_taken_for_a_damaged_one() {
+    // Of a thousand checksums that begin with these digits, dozens inflate to something.
+    let checksums = (0..1000_u64).flat_map(|number| {
+        let rest = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ["789c", "78da", "785e", "7801"].map(|start| format!("{start}{rest:016x}{:016x}{rest:04x}", !rest))
+    });
+    for text in ["x^2 + y^2 = r^2", "eNormalizedCoordinates"].map(str::to_owned).into_iter().chain(checksums) {
+        let told = searched(text.as_bytes()).unsearched;
+        assert!(told.iter().all(|part| part.why == Why::Incomplete), "{text}: {told:?}");
+    }
+    // A thousand bytes as they are, then a kind of block that there is not.
+    let late = [&b"\x78\x01\x00\xe8\x03\x17\xfc"[..], &[b'x'; 1000], &[0xff; 9]].concat();
+    assert_eq!(searched(&late).unsearched[0].why, Why::Damaged);
+}
