@@ -328,7 +328,7 @@ pub(crate) async fn report_untold(party: &Party) {
 }
 
 /// Reads what a client says within its `patience`, if it says something. Returns how much it is.
-async fn last_word<S: AsyncRead + Unpin>(
+pub(crate) async fn last_word<S: AsyncRead + Unpin>(
     party: &Party,
     witness: &mut Witness<S>,
     buffer: &mut [u8],

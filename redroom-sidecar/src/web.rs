@@ -9,6 +9,8 @@ mod visit;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::net::TcpStream;
+
 use crate::conversation::{self, Manner, Party};
 use crate::door::Connection;
 use crate::search::Searched;
@@ -81,12 +83,14 @@ async fn serve_at(ports: Ports, slot: Arc<Slot>, connection: Connection) {
     match tls::accept(&raw, &tenant, meant.ip(), ports.silence()).await {
         Ok((stream, server_name)) => {
             let hello = search_hello(&tenant, &raw.memory().take());
-            raw.memory().retire();
+            raw.memory().narrow(tls::UNREAD);
             let clear = Witness::new(stream, raw.pulse().clone());
             clear.memory().watch(tenant.secrets());
             let party = Party::new(slot, tenant, meant, Some(server_name), clear.memory().clone());
             party.suspect(hello);
             conversation::hold(&party, clear, ports.manner(), answer).await;
+            party.suspect(search_beside(&party, raw).await);
+            conversation::report_untold(&party).await;
         }
         Err(refused) => {
             let hello = search_hello(&tenant, &raw.memory().bytes());
@@ -94,6 +98,25 @@ async fn serve_at(ports: Ports, slot: Arc<Slot>, connection: Connection) {
             party.suspect(hello);
             conversation::report_rest(&party, raw, Some(refused.fault), conversation::LAST_WORDS).await;
             conversation::report_untold(&party).await;
+        }
+    }
+}
+
+/// Searches what a client says beside its TLS, once that is over: no record, or none that can be opened. Nobody who reads
+/// what was encrypted hears of it.
+async fn search_beside(party: &Party, mut raw: Witness<TcpStream>) -> Searched {
+    let secrets = party.tenant.secrets();
+    if secrets.is_empty() {
+        return Searched::default();
+    }
+    let mut scanner = secrets.scanner();
+    scanner.feed(&raw.memory().take());
+    raw.memory().retire();
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        match conversation::last_word(party, &mut raw, &mut buffer, conversation::LAST_WORDS).await {
+            0 => return scanner.finish(),
+            length => scanner.feed(&buffer[..length]),
         }
     }
 }

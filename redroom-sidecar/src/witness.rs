@@ -53,15 +53,22 @@ impl<S> Clone for Witness<S> {
 #[derive(Clone, Default)]
 pub(crate) struct Memory(Arc<Mutex<Recent>>);
 
-#[derive(Default)]
 struct Recent {
     bytes: VecDeque<u8>,
+    /// How many of them there may be.
+    room: usize,
     /// How many bytes were read before the first of these.
     start: u64,
     retired: bool,
     /// Whether the client was understood, so that it may be answered.
     understood: bool,
     watch: Option<Watch>,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Recent { bytes: VecDeque::new(), room: MEMORY, start: 0, retired: false, understood: false, watch: None }
+    }
 }
 
 /// A search through everything that is read.
@@ -192,6 +199,11 @@ impl Memory {
         })
     }
 
+    /// Remembers no more than so much from now on.
+    pub(crate) fn narrow(&self, room: usize) {
+        locked(&self.0).room = room;
+    }
+
     /// Remembers nothing from now on.
     pub(crate) fn retire(&self) {
         let mut recent = locked(&self.0);
@@ -219,7 +231,7 @@ impl Memory {
         }
         if !recent.retired {
             recent.bytes.extend(read);
-            let excess = recent.bytes.len().saturating_sub(MEMORY);
+            let excess = recent.bytes.len().saturating_sub(recent.room);
             recent.bytes.drain(..excess);
             recent.start += excess as u64;
         }

@@ -15,6 +15,9 @@ use crate::conversation::describe;
 use crate::tenant::Tenant;
 use crate::witness::Witness;
 
+/// How much of what was read last may not have been opened: two records and what is around them.
+pub(super) const UNREAD: usize = 36 * 1024;
+
 /// A handshake that did not come about.
 pub(super) struct Refused {
     pub(super) server_name: Option<String>,

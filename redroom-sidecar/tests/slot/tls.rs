@@ -195,6 +195,26 @@ async fn a_secret_in_a_greeting_that_is_cut_into_records_is_found() {
 }
 
 #[tokio::test]
+async fn what_is_said_beside_tls_on_a_connection_that_speaks_it_is_searched() {
+    for (said, told) in [(SECRET, (1, 0)), (ENCRYPTED, (0, 1))] {
+        for asks in [true, false] {
+            let harness = Harness::with(vec![]).await;
+            let mut stream = connect(&harness, &harness.authority, "t.redroom.test", &[]).await.unwrap();
+            if asks {
+                stream.write_all(b"GET / HTTP/1.1\r\nHost: t.redroom.test\r\n\r\n").await.unwrap();
+                harness.hit(|hit| hit.complete).await;
+            }
+            let (mut bare, _) = stream.into_inner();
+            bare.write_all(format!("no record, {said}").as_bytes()).await.unwrap();
+            bare.shutdown().await.unwrap();
+            let hit = harness.hit(|hit| hit.secrets.len() + hit.unsearched.len() > 0).await;
+            assert_eq!((hit.secrets.len(), hit.unsearched.len()), told, "{hit:?}");
+            assert_eq!((hit.protocol, hit.host.as_str()), (Protocol::Other, "t.redroom.test"), "{hit:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn another_protocol_inside_is_heard() {
     let harness = Harness::with(vec![]).await;
     let mut stream = connect(&harness, &harness.authority, "db.redroom.test", &["postgresql"]).await.unwrap();
