@@ -20,21 +20,22 @@ pub(crate) const FAKE_WEB: [IpAddr; 2] =
 /// How much of a message is kept.
 const KEPT: usize = 4096;
 
-/// Reports a message, then gives the reply to it, if it gets one.
+/// Reports a message, then gives its hit, and the reply to it, if it gets one.
 async fn reply(
     slot: &Slot,
     tenant: &Tenant,
     meant: SocketAddr,
     transport: Transport,
     message: &[u8],
-) -> Option<Vec<u8>> {
+) -> (Hit, Option<Vec<u8>>) {
     let mut hit = match Lookup::parse(message) {
         Some(lookup) => look_up(tenant, meant, transport, message, &lookup),
         None => other(tenant, meant, message),
     };
     hit.transport = transport;
     slot.reports.hit(tenant, &hit).await;
-    lookup::reply(message, transport == Transport::Udp, |labels| tenant.catches_all() || tenant.owns_labels(labels))
+    let exists = |labels: &[Vec<u8>]| tenant.catches_all() || tenant.owns_labels(labels);
+    (hit, lookup::reply(message, transport == Transport::Udp, exists))
 }
 
 fn look_up(tenant: &Tenant, meant: SocketAddr, transport: Transport, message: &[u8], lookup: &Lookup) -> Hit {

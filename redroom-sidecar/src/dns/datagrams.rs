@@ -78,7 +78,8 @@ async fn answer(
     message: &[u8],
 ) {
     let tenant = slot.tenant();
-    let Some(reply) = super::reply(slot, &tenant, meant, Transport::Udp, message).await else { return };
+    let (_, reply) = super::reply(slot, &tenant, meant, Transport::Udp, message).await;
+    let Some(reply) = reply else { return };
     let source = Some(meant.ip()).filter(|address| !address.is_unspecified());
     let transmit = Transmit { destination: client, ecn: None, contents: &reply, segment_size: None, src_ip: source };
     // A reply for which there is no room, or nobody, is lost, as datagrams are.

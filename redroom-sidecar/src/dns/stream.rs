@@ -19,6 +19,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
     let Connection { stream, meant, tenant, place: _place } = connection;
     let witness = Witness::new(stream, Pulse::new());
+    // A secret may stand where what looks like a length cuts it.
+    witness.memory().watch(tenant.secrets());
     let party = Party::new(slot, tenant, meant, None, witness.memory().clone());
     let fault = tokio::select! {
         ended = talk(&party, witness.clone()) => ended.err().map_or_else(String::new, |error| describe(&error)),
@@ -37,6 +39,7 @@ pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
         )
         .await;
     }
+    conversation::report_untold(&party).await;
 }
 
 async fn talk(party: &Party, mut witness: Witness<TcpStream>) -> io::Result<()> {
@@ -47,7 +50,8 @@ async fn talk(party: &Party, mut witness: Witness<TcpStream>) -> io::Result<()> 
         witness.read_exact(&mut message).await?;
         place += 2 + u64::from(length);
         party.understand(place);
-        let reply = super::reply(&party.slot, &party.tenant, party.meant, Transport::Tcp, &message).await;
+        let (hit, reply) = super::reply(&party.slot, &party.tenant, party.meant, Transport::Tcp, &message).await;
+        party.tell(&hit);
         if let Some(reply) = reply {
             let length = u16::try_from(reply.len()).map_err(io::Error::other)?;
             witness.write_all(&[&length.to_be_bytes(), &reply[..]].concat()).await?;

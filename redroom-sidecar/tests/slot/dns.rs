@@ -149,3 +149,24 @@ async fn a_secret_in_another_name_of_a_message_is_found() {
     let found: Vec<_> = hit.secrets.iter().map(|found| (found.encoding, found.part)).collect();
     assert_eq!(found, [(Encoding::CaseInsensitive, Part::Body)]);
 }
+
+#[tokio::test]
+async fn a_secret_that_stands_where_messages_are_cut_is_found() {
+    for (said, told) in [(SECRET, (1, 0)), (ENCRYPTED, (0, 1))] {
+        let harness = Harness::with(vec![]).await;
+        // What looks like lengths are characters in the middle of it.
+        let (first, second) = said.split_at(5);
+        let length = usize::from(u16::from_be_bytes([second.as_bytes()[0], second.as_bytes()[1]]));
+        let mut text = format!("\0\x0d12345678{said}").into_bytes();
+        text.resize(2 + 13 + 2 + length, b'.');
+        assert_eq!(&text[10..15], first.as_bytes());
+        let mut stream = TcpStream::connect(harness.dns_tcp).await.unwrap();
+        stream.write_all(&text).await.unwrap();
+        drop(stream);
+        harness.end(1, PATIENCE).await;
+        let hits = harness.hits();
+        let found = hits.iter().map(|hit| hit.secrets.len()).sum::<usize>();
+        let unsearched = hits.iter().map(|hit| hit.unsearched.len()).sum::<usize>();
+        assert_eq!((found, unsearched), told, "{hits:#?}");
+    }
+}
