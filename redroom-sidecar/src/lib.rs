@@ -23,6 +23,7 @@ mod intake;
 mod lease;
 mod link;
 mod listen;
+mod losses;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 mod pipe;

@@ -209,6 +209,41 @@ async fn a_datagram_that_cannot_be_searched_is_told() {
 }
 
 #[tokio::test]
+async fn datagrams_that_came_too_fast_to_be_read_are_told_as_lost() {
+    // Served from outside of their namespace, as a jail's are: where nobody sees its tables.
+    let Some(place) = start_in(&["--net"], "sleep 1000") else { return };
+    let sockets = inside(&place, || {
+        make_every_address_local().unwrap();
+        Listeners::bind().unwrap().into_sockets()
+    })
+    .await;
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let serving = tokio::spawn(serve(Listeners::from_sockets(sockets).unwrap(), near));
+    let harness = Harness::over(far);
+    harness.ready().await;
+    for (generation, (address, told_of)) in [(1, ("9.9.9.9:9", "other ports")), (2, ("9.9.9.9:53", "port 53"))] {
+        harness.begin(generation, harness.scenario(vec![])).await;
+        inside(&place, move || {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            (0..5_000).for_each(|_| drop(socket.send_to(&[b'x'; 8_000], address)));
+        })
+        .await;
+        harness.end(generation, Duration::from_secs(10)).await;
+        let lost = harness
+            .report(|report| match report {
+                Report::Fault { generation: of, code, detail } if *of == Some(Generation(generation)) => {
+                    Some((code.clone(), detail.clone()))
+                }
+                _ => None,
+            })
+            .await;
+        assert_eq!(lost.0, "datagrams_lost");
+        assert!(lost.1.contains(told_of), "{}", lost.1);
+    }
+    serving.abort();
+}
+
+#[tokio::test]
 async fn a_datagram_belongs_to_the_run_in_which_it_came() {
     let Some(mut sidecar) = start() else { return };
     let harness = harness(&mut sidecar);
