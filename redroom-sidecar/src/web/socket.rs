@@ -19,9 +19,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::conversation::{Answer, Party};
-use crate::intake::{Intake, note};
+use crate::intake::{Intake, note, note_searched};
+use crate::search::{Container, Unsearched, Why, note_unsearched};
 use crate::wire::{Hit, Part};
-use frames::{Frames, Reply};
+use frames::{Frames, Kind, Reply};
 
 /// What a server adds to a client's key, by the standard.
 const MAGIC: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -61,6 +62,7 @@ pub(super) async fn hear(party: &Party, upgrade: OnUpgrade, silence: Duration, h
         Err(_) => return hit.fault = Some("the client left before the websocket was open".to_owned()),
     };
     let mut intake = Intake::new(tenant.secrets());
+    let mut control = Intake::keeping_nothing(tenant.secrets());
     let mut frames = Frames::default();
     let mut buffer = [0; 16 * 1024];
     loop {
@@ -80,8 +82,12 @@ pub(super) async fn hear(party: &Party, upgrade: OnUpgrade, silence: Duration, h
                 break;
             }
         };
-        let replies = frames.read(&mut buffer[..length], |content| intake.feed(content));
-        if note(&mut hit.secrets, Part::Body, intake.matches()) {
+        let replies = frames.read(&mut buffer[..length], |kind, content| match kind {
+            Kind::Message => intake.feed(content),
+            Kind::Control => control.feed(content),
+        });
+        let in_control = note(&mut hit.secrets, Part::Body, control.matches());
+        if note(&mut hit.secrets, Part::Body, intake.matches()) || in_control {
             intake.tell(hit);
             party.slot.reports.hit(tenant, hit).await;
         }
@@ -95,5 +101,9 @@ pub(super) async fn hear(party: &Party, upgrade: OnUpgrade, silence: Duration, h
         }
     }
     intake.fill(hit);
+    note_searched(hit, Part::Body, control.finish());
+    if frames.is_extended() {
+        note_unsearched(&mut hit.unsearched, [Unsearched::whole(Container::ContentCoding, Why::Unsupported)]);
+    }
     hit.complete = true;
 }

@@ -384,6 +384,26 @@ async fn a_websocket_is_opened_and_what_is_said_in_it_is_searched() {
 }
 
 #[tokio::test]
+async fn a_ping_between_the_frames_of_a_message_hides_nothing_and_what_is_packed_is_told() {
+    // Not the last of its message, with half of it; a ping; the other half. Then in a form that was not agreed on.
+    let frames: [(u8, &[u8]); 3] = [(0x01, b"PLATY"), (0x89, b"between"), (0x80, b"PUS-7731")];
+    for (frames, told) in [(&frames[..], (1, 0)), (&[(0xc2, &b"\x4b\x4c"[..])], (0, 1))] {
+        let harness = Harness::with(vec![]).await;
+        let mut stream = TcpStream::connect(harness.web).await.unwrap();
+        let head = "GET / HTTP/1.1\r\nHost: t.redroom.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        harness.hit(|hit| hit.status == Some(101)).await;
+        for (first, content) in frames {
+            stream.write_all(&[&[*first, content.len() as u8][..], content].concat()).await.unwrap();
+        }
+        stream.shutdown().await.unwrap();
+        let hit = harness.hit(|hit| hit.complete).await;
+        assert_eq!((hit.secrets.len(), hit.unsearched.len()), told, "{hit:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_body_in_a_coding_that_cannot_be_opened_is_told() {
     let harness = Harness::with(vec![]).await;
     for (coding, body, told) in [

@@ -6,7 +6,7 @@ use crate::web::socket::frames::{Frames, Reply};
 pub(super) fn run(sent: &[u8]) {
     let (mut frames, mut content, mut replies) = (Frames::default(), Vec::new(), Vec::new());
     for chunk in chunks(sent) {
-        replies.extend(frames.read(&mut chunk.to_owned(), |piece| content.extend_from_slice(piece)));
+        replies.extend(frames.read(&mut chunk.to_owned(), |_, piece| content.extend_from_slice(piece)));
     }
     let (expected, expected_replies) = read(sent);
     assert_eq!(content, expected);

@@ -9,6 +9,14 @@ pub(crate) enum Reply {
     Close,
 }
 
+/// What a piece of content belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Message,
+    /// About the socket itself: it may stand between the frames of a message.
+    Control,
+}
+
 /// Where in a socket its next byte stands.
 #[derive(Default)]
 pub(crate) struct Frames {
@@ -16,10 +24,13 @@ pub(crate) struct Frames {
     head: Vec<u8>,
     /// The frame whose content is being read.
     frame: Option<Frame>,
+    /// Whether one was said to be in an extension's form: compressed, say, though none was agreed on.
+    extended: bool,
 }
 
 struct Frame {
     opcode: u8,
+    extended: bool,
     /// How many bytes are to come.
     left: u64,
     mask: [u8; 4],
@@ -37,7 +48,7 @@ const PING: u8 = 9;
 
 impl Frames {
     /// Takes what was read, in place, and gives its content piece by piece. Returns what is to be said to it.
-    pub(crate) fn read(&mut self, mut bytes: &mut [u8], mut content: impl FnMut(&[u8])) -> Vec<Reply> {
+    pub(crate) fn read(&mut self, mut bytes: &mut [u8], mut content: impl FnMut(Kind, &[u8])) -> Vec<Reply> {
         let mut replies = Vec::new();
         while !bytes.is_empty() {
             let Some(frame) = &mut self.frame else {
@@ -45,6 +56,7 @@ impl Frames {
                 self.head.extend_from_slice(first);
                 bytes = rest;
                 self.frame = Frame::after(&self.head);
+                self.extended |= self.frame.as_ref().is_some_and(|frame| frame.extended);
                 self.close_frame(&mut replies);
                 continue;
             };
@@ -60,10 +72,15 @@ impl Frames {
                 let room = CONTROL.saturating_sub(frame.ping.len());
                 frame.ping.extend_from_slice(&piece[..piece.len().min(room)]);
             }
-            content(piece);
+            content(if frame.opcode < CLOSE { Kind::Message } else { Kind::Control }, piece);
             self.close_frame(&mut replies);
         }
         replies
+    }
+
+    /// Whether what is in it is not all as it was meant.
+    pub(crate) fn is_extended(&self) -> bool {
+        self.extended
     }
 
     /// Ends a frame that has come whole.
@@ -89,13 +106,14 @@ impl Frame {
             length => (u64::from(length), rest),
         };
         let mask = if second & 0x80 == 0 { [0; 4] } else { *rest.first_chunk()? };
-        Some(Frame { opcode: first & 0xf, left, mask, read: 0, ping: Vec::new() })
+        let extended = first & 0x70 != 0;
+        Some(Frame { opcode: first & 0xf, extended, left, mask, read: 0, ping: Vec::new() })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Frames, Reply};
+    use super::{Frames, Kind, Reply};
 
     fn frame(opcode: u8, mask: Option<[u8; 4]>, content: &[u8]) -> Vec<u8> {
         let masked = if mask.is_some() { 0x80 } else { 0 };
@@ -109,13 +127,17 @@ mod tests {
         [&[0x80 | opcode][..], &length, mask.as_ref().map_or(&[][..], |mask| &mask[..]), &content].concat()
     }
 
-    fn read(sent: &[u8], cut: usize) -> (Vec<u8>, Vec<Reply>) {
-        let (mut frames, mut content) = (Frames::default(), Vec::new());
+    fn read(sent: &[u8], cut: usize) -> (Vec<u8>, Vec<u8>, Vec<Reply>) {
+        let (mut frames, mut messages, mut control) = (Frames::default(), Vec::new(), Vec::new());
+        let mut take = |kind, piece: &[u8]| match kind {
+            Kind::Message => messages.extend_from_slice(piece),
+            Kind::Control => control.extend_from_slice(piece),
+        };
         let mut sent = sent.to_owned();
         let (first, second) = sent.split_at_mut(cut);
-        let mut replies = frames.read(first, |piece| content.extend_from_slice(piece));
-        replies.extend(frames.read(second, |piece| content.extend_from_slice(piece)));
-        (content, replies)
+        let mut replies = frames.read(first, &mut take);
+        replies.extend(frames.read(second, &mut take));
+        (messages, control, replies)
     }
 
     #[test]
@@ -130,20 +152,20 @@ mod tests {
             frame(8, key, b""),
         ]
         .concat();
-        let expected = [&b"PLATYare you there"[..], &[b'x'; 200], b"bare"].concat();
+        let expected = [&b"PLATY"[..], &[b'x'; 200], b"bare"].concat();
         for cut in 0..=sent.len() {
-            let (content, replies) = read(&sent, cut);
-            assert_eq!(content, expected, "cut at {cut}");
+            let (messages, control, replies) = read(&sent, cut);
+            assert_eq!((messages, control), (expected.clone(), b"are you there".to_vec()), "cut at {cut}");
             assert_eq!(replies, [Reply::Pong(b"are you there".to_vec()), Reply::Close]);
         }
-        let (content, _) = read(&frame(2, key, &vec![7; 70_000]), 9);
-        assert_eq!(content, vec![7; 70_000]);
+        let (messages, ..) = read(&frame(2, key, &vec![7; 70_000]), 9);
+        assert_eq!(messages, vec![7; 70_000]);
     }
 
     #[test]
     fn a_ping_that_is_too_long_is_answered_shortly() {
-        let (content, replies) = read(&frame(9, None, &[b'x'; 5000]), 0);
-        assert_eq!(content.len(), 5000);
+        let (_, control, replies) = read(&frame(9, None, &[b'x'; 5000]), 0);
+        assert_eq!(control.len(), 5000);
         assert_eq!(replies, [Reply::Pong(vec![b'x'; 125])]);
     }
 }
