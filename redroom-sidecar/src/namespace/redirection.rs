@@ -7,6 +7,9 @@
 //! 1. a socket that is not transparent waits for it, whoever's it is (the agent's own, the fake web's): let it pass;
 //! 2. it is for this machine itself: let it pass, so that a closed port of `localhost` stays closed;
 //! 3. it is TCP or UDP: to the transparent socket.
+//!
+//! Other protocols that programs may speak without rights (UDP-Lite, SCTP, DCCP, L2TP, as the kernel has them) could be brought to
+//! nobody: they are refused to who sends them.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -55,11 +58,16 @@ const NFTA_VERDICT_CODE: u16 = 1;
 const NFTA_TPROXY_FAMILY: u16 = 1;
 const NFTA_TPROXY_REG_ADDR: u16 = 2;
 const NFTA_TPROXY_REG_PORT: u16 = 3;
+const NFTA_META_DREG: u16 = 1;
+const NFTA_META_KEY: u16 = 2;
+const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
 const NF_INET_PRE_ROUTING: u32 = 0;
+const NF_INET_LOCAL_OUT: u32 = 3;
 /// Where address translation would not have happened yet.
 const PRIORITY_MANGLE: i32 = -150;
 const NFT_SOCKET_TRANSPARENT: u32 = 0;
+const NFT_META_L4PROTO: u32 = 16;
 const NFT_CMP_EQ: u32 = 0;
 const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
 const NFT_REG_VERDICT: u32 = 0;
@@ -74,31 +82,43 @@ const IPV4_LOOPBACK: u8 = 127;
 
 const TABLE: &[u8] = b"redroom\0";
 const CHAIN: &[u8] = b"other_ports\0";
+const SENT: &[u8] = b"sent\0";
+
+/// What may be sent: ICMP, IGMP, TCP, UDP, ICMPv6. The kernel itself speaks those that are brought nowhere.
+const HEARD: [u8; 5] = [1, 2, 6, 17, 58];
 
 /// Has the kernel bring to `to` what no socket waits for, in its family, but for what is meant for `own` or the loopback.
 pub(super) fn redirect(to: SocketAddr, own: IpAddr) -> io::Result<()> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
     let mut batch = Batch::new(to.is_ipv6());
     batch.add(NFT_MSG_NEWTABLE, NLM_F_CREATE, |message| message.attribute(NFTA_TABLE_NAME, TABLE));
-    batch.add(NFT_MSG_NEWCHAIN, NLM_F_CREATE, chain);
-    batch.rule(|rule| {
+    batch.add(NFT_MSG_NEWCHAIN, NLM_F_CREATE, |message| chain(message, CHAIN, NF_INET_PRE_ROUTING, NF_ACCEPT));
+    batch.rule(CHAIN, |rule| {
         socket_transparent(rule);
         equal(rule, &[0]);
         accept(rule);
     });
     let loopback = if to.is_ipv6() { octets(Ipv6Addr::LOCALHOST.into()) } else { vec![IPV4_LOOPBACK] };
     for address in [loopback, octets(own)] {
-        batch.rule(|rule| {
+        batch.rule(CHAIN, |rule| {
             destination(rule, to.is_ipv6(), address.len());
             equal(rule, &address);
             accept(rule);
         });
     }
-    batch.rule(|rule| {
+    batch.rule(CHAIN, |rule| {
         load(rule, NFT_REG_1, &octets(to.ip()));
         load(rule, NFT_REG_2, &to.port().to_be_bytes());
         transparent_proxy(rule, to.is_ipv6());
     });
+    batch.add(NFT_MSG_NEWCHAIN, NLM_F_CREATE, |message| chain(message, SENT, NF_INET_LOCAL_OUT, NF_DROP));
+    for heard in HEARD {
+        batch.rule(SENT, |rule| {
+            protocol(rule);
+            equal(rule, &[heard]);
+            accept(rule);
+        });
+    }
     let last = batch.sequence;
     sendto(&socket, &batch.finish(), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
 
@@ -136,10 +156,10 @@ impl Batch {
         self.bytes.extend(message.finish());
     }
 
-    fn rule(&mut self, expressions: impl FnOnce(&mut Message)) {
+    fn rule(&mut self, chain: &[u8], expressions: impl FnOnce(&mut Message)) {
         self.add(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, |message| {
             message.attribute(NFTA_RULE_TABLE, TABLE);
-            message.attribute(NFTA_RULE_CHAIN, CHAIN);
+            message.attribute(NFTA_RULE_CHAIN, chain);
             message.nest(NFTA_RULE_EXPRESSIONS, expressions);
         });
     }
@@ -157,14 +177,15 @@ impl Batch {
     }
 }
 
-fn chain(message: &mut Message) {
+/// A chain that is asked at a place, and what becomes of what no rule of it knows.
+fn chain(message: &mut Message, name: &[u8], place: u32, otherwise: u32) {
     message.attribute(NFTA_CHAIN_TABLE, TABLE);
-    message.attribute(NFTA_CHAIN_NAME, CHAIN);
+    message.attribute(NFTA_CHAIN_NAME, name);
     message.nest(NFTA_CHAIN_HOOK, |message| {
-        number(message, NFTA_HOOK_HOOKNUM, NF_INET_PRE_ROUTING);
+        number(message, NFTA_HOOK_HOOKNUM, place);
         message.attribute(NFTA_HOOK_PRIORITY, &PRIORITY_MANGLE.to_be_bytes());
     });
-    number(message, NFTA_CHAIN_POLICY, NF_ACCEPT);
+    number(message, NFTA_CHAIN_POLICY, otherwise);
     message.attribute(NFTA_CHAIN_TYPE, b"filter\0");
 }
 
@@ -173,6 +194,14 @@ fn socket_transparent(rule: &mut Message) {
     expression(rule, b"socket\0", |message| {
         number(message, NFTA_SOCKET_KEY, NFT_SOCKET_TRANSPARENT);
         number(message, NFTA_SOCKET_DREG, NFT_REG_1);
+    });
+}
+
+/// The packet's protocol.
+fn protocol(rule: &mut Message) {
+    expression(rule, b"meta\0", |message| {
+        number(message, NFTA_META_KEY, NFT_META_L4PROTO);
+        number(message, NFTA_META_DREG, NFT_REG_1);
     });
 }
 

@@ -244,6 +244,28 @@ async fn datagrams_that_came_too_fast_to_be_read_are_told_as_lost() {
 }
 
 #[tokio::test]
+async fn a_protocol_that_nobody_would_hear_cannot_be_spoken() {
+    const UDP_LITE: i32 = 136;
+    let Some(mut sidecar) = start() else { return };
+    let harness = harness(&mut sidecar);
+    harness.ready().await;
+    harness.begin(1, harness.scenario(vec![])).await;
+    for address in ["9.9.9.9:9", "[2001:db8:7::1]:9", "192.0.2.20:443"] {
+        let address: SocketAddr = address.parse().unwrap();
+        let sent = inside(&sidecar, move || {
+            let kind = (socket2::Domain::for_address(address), socket2::Type::DGRAM, socket2::Protocol::from(UDP_LITE));
+            let socket = socket2::Socket::new(kind.0, kind.1, Some(kind.2)).ok()?;
+            Some(socket.send_to(SECRET.as_bytes(), &address.into()).map_err(|error| error.kind()))
+        })
+        .await;
+        match sent {
+            None => eprintln!("skipped: this kernel has no UDP-Lite"),
+            Some(sent) => assert_eq!(sent, Err(ErrorKind::PermissionDenied), "{address}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_datagram_belongs_to_the_run_in_which_it_came() {
     let Some(mut sidecar) = start() else { return };
     let harness = harness(&mut sidecar);
