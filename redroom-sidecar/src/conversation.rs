@@ -297,6 +297,11 @@ where
         return report_untold(party).await;
     }
     if party.memory.is_watched() {
+        // Of a body that did not come to its end, nobody takes what was not taken yet.
+        party.memory.pass_over(0..0);
+        if party.mid_body.load(Ordering::Relaxed) {
+            party.suspect(party.tenant.secrets().search_whole(&party.memory.bytes()));
+        }
         // Whoever closes first has not heard all: what came later is evidence as well.
         let mut buffer = [0; 16 * 1024];
         while !party.left_something() && last_word(party, &mut witness.clone(), &mut buffer, LAST_WORDS).await > 0 {}
@@ -445,3 +450,6 @@ pub(crate) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;
