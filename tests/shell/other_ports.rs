@@ -203,6 +203,8 @@ print(socket.gethostbyname("names.redroom.test"))
     assert_eq!(datagrams.len(), 7, "one for each port");
     let leaking = hit_at(&result, Transport::Udp, "1.1.1.1:3003");
     assert!(leaking.secrets.len() == 1 && leaking.truncated, "{:?}", leaking.secrets);
-    assert!(result.errors.iter().all(|error| error.code() == "entries_dropped"), "{:?}", result.errors);
+    // What found no room is told: how much that is depends on the machine.
+    let told = |error: &redroom::Error| ["entries_dropped", "datagrams_lost"].contains(&error.code());
+    assert!(result.errors.iter().all(told), "{:?}", result.errors);
     Ok(())
 }
