@@ -114,6 +114,8 @@ fn closed_coding(headers: &[(String, Octets)], start: &[u8]) -> Option<Container
     codings.find_map(|coding| match &coding.trim_ascii().to_ascii_lowercase()[..] {
         b"br" => Some(Container::Brotli),
         b"compress" | b"x-compress" | b"dcb" | b"dcz" | b"exi" | b"aes128gcm" => Some(Container::ContentCoding),
+        // Of no registry, and spoken all the same.
+        b"snappy" | b"x-snappy" | b"x-snappy-framed" | b"lzma" | b"x-lzma" => Some(Container::ContentCoding),
         // By the standard that is zlib; some send it bare.
         b"deflate" if !is_zlib(start) => Some(Container::ContentCoding),
         _ => None,

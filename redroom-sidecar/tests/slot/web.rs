@@ -410,6 +410,8 @@ async fn a_body_in_a_coding_that_cannot_be_opened_is_told() {
         ("br", "x", true),
         ("gzip, br", "x", true),
         ("compress", "x", true),
+        ("Snappy", "x", true),
+        ("lzma", "x", true),
         ("deflate", "\x4b\x4c", true),
         ("deflate", "\x78\u{1}", false),
         ("gzip", "x", false),
