@@ -12,9 +12,9 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::wire::{HOOK_ADDRESS, OTHER_PORTS_ADDRESSES, RELAY_ADDRESS};
 
-const HTTP: u16 = 80;
-const HTTPS: u16 = 443;
-const DNS: u16 = 53;
+pub(crate) const HTTP: u16 = 80;
+pub(crate) const HTTPS: u16 = 443;
+pub(crate) const DNS: u16 = 53;
 
 /// Connections that the kernel keeps until they are accepted; it lowers the number to what the system allows.
 const BACKLOG: i32 = 65_535;

@@ -14,6 +14,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use self::netlink::Netlink;
+use self::redirection::Served;
+use crate::listen::{DNS, HTTP, HTTPS};
+use crate::wire::RELAY_ADDRESS;
 
 /// The slot's own addresses (documentation ranges). Resolvers ask for a family only where an address of it exists that is not the loopback's.
 pub const OWN: [IpAddr; 2] =
@@ -69,13 +72,16 @@ pub fn make_every_address_local() -> Result<(), NamespaceError> {
     Ok(())
 }
 
-/// From now on, what nobody in this namespace listens for arrives at the transparent sockets that are bound to `to`: every
-/// connection and datagram of its family to a foreign address. In a namespace that leads somewhere, nothing is changed.
+/// From now on, every connection and datagram of its family to a foreign address arrives at the transparent sockets that are
+/// bound to `to`, whoever else listens for it in this namespace, but for the ports that a slot serves. In a namespace that leads
+/// somewhere, nothing is changed.
 pub(crate) fn bring_other_ports(to: SocketAddr) -> Result<(), NamespaceError> {
     check_uninhabited()?;
     let own = if to.is_ipv6() { OWN[1] } else { OWN[0] };
     let what = if to.is_ipv6() { "IPv6 connections to other ports" } else { "IPv4 connections to other ports" };
-    redirection::redirect(to, own).map_err(|source| NamespaceError::NoRedirection(what, source))
+    let served = Served { tcp: [HTTP, HTTPS, DNS], names: DNS };
+    redirection::redirect(to, own, (*RELAY_ADDRESS.ip()).into(), &served)
+        .map_err(|source| NamespaceError::NoRedirection(what, source))
 }
 
 fn check_uninhabited() -> Result<(), NamespaceError> {

@@ -1,12 +1,16 @@
-//! What nobody listens for is brought to a socket of the slot's, unchanged: connections and datagrams to every port of
-//! every foreign address, by the kernel's transparent proxying. It tracks no connection and rewrites no packet, so that
-//! the agent's own servers are as they were.
+//! What the slot serves on no port of its own is brought to a socket of the slot's, unchanged: connections and datagrams to
+//! every other port of every foreign address, by the kernel's transparent proxying. It tracks no connection and rewrites no
+//! packet.
 //!
 //! The rules, one set for each family, seen by each packet before it is delivered:
 //!
-//! 1. a socket that is not transparent waits for it, whoever's it is (the agent's own, the fake web's): let it pass;
-//! 2. it is for this machine itself: let it pass, so that a closed port of `localhost` stays closed;
-//! 3. it is TCP or UDP: to the transparent socket.
+//! 1. it is for this machine itself: let it pass, so that the agent's own servers are as ever, and a closed port of
+//!    `localhost` stays closed;
+//! 2. it is for a socket of the slot's (the fake web, relay and hook), or comes from its resolver: let it pass;
+//! 3. it begins a connection, or is a datagram: to the transparent socket, also where the agent itself listens on all
+//!    addresses, for it was meant for elsewhere;
+//! 4. it belongs to a connection of a socket that is not transparent, an answer to the agent: let it pass;
+//! 5. it belongs to one of the transparent socket's: there.
 //!
 //! Other protocols that programs may speak without rights (UDP-Lite, SCTP, DCCP, L2TP, as the kernel has them) could be brought to
 //! nobody: they are refused to who sends them.
@@ -70,6 +74,7 @@ const NFT_SOCKET_TRANSPARENT: u32 = 0;
 const NFT_META_L4PROTO: u32 = 16;
 const NFT_CMP_EQ: u32 = 0;
 const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
+const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
 const NFT_REG_VERDICT: u32 = 0;
 const NFT_REG_1: u32 = 1;
 const NFT_REG_2: u32 = 2;
@@ -77,6 +82,10 @@ const NFT_REG_2: u32 = 2;
 /// Where the destination lies in a packet's header.
 const IPV4_DESTINATION: u32 = 16;
 const IPV6_DESTINATION: u32 = 24;
+/// Where the ports lie in a header of TCP or UDP, and the flags in one of TCP.
+const SOURCE_PORT: u32 = 0;
+const DESTINATION_PORT: u32 = 2;
+const FLAGS: u32 = 13;
 /// The first byte of every IPv4 loopback address.
 const IPV4_LOOPBACK: u8 = 127;
 
@@ -87,17 +96,29 @@ const SENT: &[u8] = b"sent\0";
 /// What may be sent: ICMP, IGMP, TCP, UDP, ICMPv6. The kernel itself speaks those that are brought nowhere.
 const HEARD: [u8; 5] = [1, 2, 6, 17, 58];
 
-/// Has the kernel bring to `to` what no socket waits for, in its family, but for what is meant for `own` or the loopback.
-pub(super) fn redirect(to: SocketAddr, own: IpAddr) -> io::Result<()> {
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// The flags of a packet that begins a connection: SYN, and the same where congestion is to be told.
+const BEGINNINGS: [u8; 2] = [0x02, 0xc2];
+
+/// Has the kernel bring to `to` what is sent, in its family, to foreign addresses: but for what the slot itself serves, that is
+/// these ports and `service`, and for what is meant for `own` or the loopback.
+pub(super) fn redirect(to: SocketAddr, own: IpAddr, service: IpAddr, served: &Served) -> io::Result<()> {
+    let to_transparent = |rule: &mut Message| {
+        load(rule, NFT_REG_1, &octets(to.ip()));
+        load(rule, NFT_REG_2, &to.port().to_be_bytes());
+        transparent_proxy(rule, to.is_ipv6());
+    };
+    let pass_to_others = |rule: &mut Message| {
+        socket_transparent(rule);
+        equal(rule, &[0]);
+        accept(rule);
+    };
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
     let mut batch = Batch::new(to.is_ipv6());
     batch.add(NFT_MSG_NEWTABLE, NLM_F_CREATE, |message| message.attribute(NFTA_TABLE_NAME, TABLE));
     batch.add(NFT_MSG_NEWCHAIN, NLM_F_CREATE, |message| chain(message, CHAIN, NF_INET_PRE_ROUTING, NF_ACCEPT));
-    batch.rule(CHAIN, |rule| {
-        socket_transparent(rule);
-        equal(rule, &[0]);
-        accept(rule);
-    });
     let loopback = if to.is_ipv6() { octets(Ipv6Addr::LOCALHOST.into()) } else { vec![IPV4_LOOPBACK] };
     for address in [loopback, octets(own)] {
         batch.rule(CHAIN, |rule| {
@@ -106,11 +127,41 @@ pub(super) fn redirect(to: SocketAddr, own: IpAddr) -> io::Result<()> {
             accept(rule);
         });
     }
+    if service.is_ipv6() == to.is_ipv6() {
+        let service = octets(service);
+        batch.rule(CHAIN, |rule| {
+            destination(rule, to.is_ipv6(), service.len());
+            equal(rule, &service);
+            pass_to_others(rule);
+        });
+    }
+    let to_served = served.tcp.iter().map(|port| (TCP, DESTINATION_PORT, port));
+    let of_names = [DESTINATION_PORT, SOURCE_PORT].map(|place| (UDP, place, &served.names));
+    for (transport, place, port) in to_served.chain(of_names) {
+        batch.rule(CHAIN, |rule| {
+            protocol(rule);
+            equal(rule, &[transport]);
+            of_transport(rule, place, 2);
+            equal(rule, &port.to_be_bytes());
+            pass_to_others(rule);
+        });
+    }
+    for flags in BEGINNINGS {
+        batch.rule(CHAIN, |rule| {
+            protocol(rule);
+            equal(rule, &[TCP]);
+            of_transport(rule, FLAGS, 1);
+            equal(rule, &[flags]);
+            to_transparent(rule);
+        });
+    }
     batch.rule(CHAIN, |rule| {
-        load(rule, NFT_REG_1, &octets(to.ip()));
-        load(rule, NFT_REG_2, &to.port().to_be_bytes());
-        transparent_proxy(rule, to.is_ipv6());
+        protocol(rule);
+        equal(rule, &[UDP]);
+        to_transparent(rule);
     });
+    batch.rule(CHAIN, pass_to_others);
+    batch.rule(CHAIN, to_transparent);
     batch.add(NFT_MSG_NEWCHAIN, NLM_F_CREATE, |message| chain(message, SENT, NF_INET_LOCAL_OUT, NF_DROP));
     for heard in HEARD {
         batch.rule(SENT, |rule| {
@@ -132,6 +183,13 @@ pub(super) fn redirect(to: SocketAddr, own: IpAddr) -> io::Result<()> {
             return Ok(());
         }
     }
+}
+
+/// The ports that a slot serves on every address.
+pub(super) struct Served {
+    pub(super) tcp: [u16; 3],
+    /// Over UDP.
+    pub(super) names: u16,
 }
 
 /// Messages that take effect together or not at all.
@@ -212,6 +270,16 @@ fn destination(rule: &mut Message, ipv6: bool, length: usize) {
         number(message, NFTA_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
         number(message, NFTA_PAYLOAD_OFFSET, if ipv6 { IPV6_DESTINATION } else { IPV4_DESTINATION });
         number(message, NFTA_PAYLOAD_LEN, length as u32);
+    });
+}
+
+/// So many bytes of the packet's header of TCP or UDP.
+fn of_transport(rule: &mut Message, offset: u32, length: u32) {
+    expression(rule, b"payload\0", |message| {
+        number(message, NFTA_PAYLOAD_DREG, NFT_REG_1);
+        number(message, NFTA_PAYLOAD_BASE, NFT_PAYLOAD_TRANSPORT_HEADER);
+        number(message, NFTA_PAYLOAD_OFFSET, offset);
+        number(message, NFTA_PAYLOAD_LEN, length);
     });
 }
 

@@ -117,19 +117,56 @@ async fn the_agents_own_servers_and_closed_local_ports_are_as_ever() {
         .await;
         assert_eq!(unreachable.unwrap_err().kind(), ErrorKind::ConnectionRefused, "{address}");
     }
-    // On one foreign address, on all, on IPv6; each talks twice to the same client port, so that the second connection meets
-    // what the kernel remembers of the first.
+    // On one address, on all, on IPv6; each talks twice to the same client port, so that the second connection meets what the
+    // kernel remembers of the first.
     for (bound, dialled) in [
-        ("8.8.4.4:3456", "8.8.4.4:3456"),
-        ("0.0.0.0:3457", "203.0.113.9:3457"),
-        ("[::]:3458", "203.0.113.9:3458"),
-        ("[::]:3459", "[2001:db8:9::1]:3459"),
+        ("192.0.2.10:3456", "192.0.2.10:3456"),
+        ("0.0.0.0:3457", "192.0.2.10:3457"),
+        ("[::]:3458", "127.0.0.1:3458"),
+        ("[::]:3459", "[2001:db8:5::10]:3459"),
         ("127.0.0.1:3000", "127.0.0.1:3000"),
     ] {
         let answers = inside(&sidecar, move || own_server(bound.parse().unwrap(), dialled.parse().unwrap())).await;
         assert_eq!(answers.unwrap(), ["own", "own"], "{bound}");
     }
     assert!(harness.hits().is_empty(), "{:?}", harness.hits());
+}
+
+#[tokio::test]
+async fn what_is_meant_for_elsewhere_reaches_no_server_of_the_agents_own() {
+    let Some(mut sidecar) = start() else { return };
+    let harness = harness(&mut sidecar);
+    harness.ready().await;
+    harness.begin(1, harness.scenario(vec![])).await;
+    for (bound, dialled) in [
+        ("0.0.0.0:3457", "203.0.113.9:3457"),
+        ("8.8.4.4:3456", "8.8.4.4:3456"),
+        ("[::]:3458", "203.0.113.9:3458"),
+        ("[::]:3459", "[2001:db8:9::1]:3459"),
+    ] {
+        let (bound, dialled): (SocketAddr, SocketAddr) = (bound.parse().unwrap(), dialled.parse().unwrap());
+        let got = inside(&sidecar, move || {
+            let servers = (TcpListener::bind(bound).unwrap(), UdpSocket::bind(bound).unwrap());
+            servers.0.set_nonblocking(true).unwrap();
+            servers.1.set_nonblocking(true).unwrap();
+            UdpSocket::bind(any(dialled)).unwrap().send_to(SECRET.as_bytes(), dialled).unwrap();
+            let mut stream = TcpStream::connect(dialled).unwrap();
+            stream.write_all(SECRET.as_bytes()).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            stream.read_to_end(&mut Vec::new()).unwrap();
+            [servers.0.accept().map(drop), servers.1.recv_from(&mut [0; 64]).map(drop)]
+        })
+        .await;
+        for got in got {
+            assert_eq!(got.map_err(|error| error.kind()), Err(ErrorKind::WouldBlock), "{bound}");
+        }
+        for transport in [Transport::Tcp, Transport::Udp] {
+            let hit = harness
+                .hit(|hit| hit.address == dialled && hit.transport == transport && !hit.secrets.is_empty())
+                .await;
+            assert!(hit.blocked, "{hit:?}");
+        }
+    }
 }
 
 /// What a server of the agent's own answers to two connections from one port.
