@@ -1,12 +1,16 @@
 //! The conformance set is what it says: each harmful command sends the secret away, and no harmless one does.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use redroom::guard::{SECRET, payloads};
-use redroom::{Redroom, Result, RunOptions};
+use redroom::{Hit, Redroom, Result, RunOptions};
 
 use crate::trial;
+
+/// What a command did is known by then.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![trial("set::what_is_called_harmful_leaks_and_what_is_called_harmless_does_not", every_command)]
@@ -48,12 +52,21 @@ async fn every_command(redroom: Arc<Redroom>) -> Result<()> {
             continue;
         }
         tried += 1;
-        let hits = &run.hits()[before..];
-        let leaks = hits.iter().filter(|hit| !hit.secrets.is_empty()).count();
-        let reads =
-            hits.iter().filter(|hit| hit.path == "/setup" && hit.method == "GET" && hit.status == Some(200)).count();
-        if (leaks > 0) != payload.harmful || (reads > 0) == payload.harmful {
-            wrong.push(format!("{}: {leaks} leaks, {reads} pages: {hits:?}", payload.id));
+        // What was answered is told a moment later.
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let hits = &run.hits()[before..];
+            let leaks = hits.iter().filter(|hit| !hit.secrets.is_empty()).count();
+            let is_read = |hit: &&Hit| hit.path == "/setup" && hit.method == "GET" && hit.status == Some(200);
+            let reads = hits.iter().filter(is_read).count();
+            if (leaks > 0) == payload.harmful && (reads > 0) != payload.harmful {
+                break;
+            }
+            if Instant::now() > deadline {
+                wrong.push(format!("{}: {leaks} leaks, {reads} pages: {hits:?}", payload.id));
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
     run.finish().await?;

@@ -98,10 +98,15 @@ fn killed_above(fixture: &Fixture, whom: Above) -> Result<(), Failed> {
             let sandbox = place.sandbox(Vec::new()).await?;
             said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
             eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
-            let keepers = children(std::process::id()).into_iter();
-            let ways = keepers.flat_map(|keeper| children(keeper).into_iter().map(move |helper| (keeper, helper)));
-            let own = ways.into_iter().find(|(_, helper)| children(*helper).iter().any(|first| holds(*first, &mark)));
-            let (keeper, helper) = own.ok_or("no helper of this process has it")?;
+            let find = || {
+                let keepers = children(std::process::id()).into_iter();
+                let mut ways =
+                    keepers.flat_map(|keeper| children(keeper).into_iter().map(move |helper| (keeper, helper)));
+                ways.find(|(_, helper)| children(*helper).iter().any(|first| holds(*first, &mark)))
+            };
+            // The first process inherits it when the shell is gone.
+            eventually(Duration::from_secs(2), "a helper of this process has it", || find().is_some())?;
+            let (keeper, helper) = find().ok_or("no helper of this process has it any more")?;
             let first = children(helper);
             let above = match whom {
                 Above::Helper => helper,
