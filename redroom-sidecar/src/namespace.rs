@@ -16,7 +16,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use self::netlink::Netlink;
 use self::redirection::Served;
 use crate::listen::{DNS, HTTP, HTTPS};
-use crate::wire::RELAY_ADDRESS;
+use crate::wire::{HOOK_ADDRESS, RELAY_ADDRESS};
 
 /// The slot's own addresses (documentation ranges). Resolvers ask for a family only where an address of it exists that is not the loopback's.
 pub const OWN: [IpAddr; 2] =
@@ -79,9 +79,9 @@ pub(crate) fn bring_other_ports(to: SocketAddr) -> Result<(), NamespaceError> {
     check_uninhabited()?;
     let own = if to.is_ipv6() { OWN[1] } else { OWN[0] };
     let what = if to.is_ipv6() { "IPv6 connections to other ports" } else { "IPv4 connections to other ports" };
-    let served = Served { tcp: [HTTP, HTTPS, DNS], names: DNS };
-    redirection::redirect(to, own, (*RELAY_ADDRESS.ip()).into(), &served)
-        .map_err(|source| NamespaceError::NoRedirection(what, source))
+    let services = [RELAY_ADDRESS.into(), HOOK_ADDRESS.into()];
+    let served = Served { services, tcp: [HTTP, HTTPS, DNS], names: DNS };
+    redirection::redirect(to, own, &served).map_err(|source| NamespaceError::NoRedirection(what, source))
 }
 
 fn check_uninhabited() -> Result<(), NamespaceError> {

@@ -103,8 +103,8 @@ const UDP: u8 = 17;
 const BEGINNINGS: [u8; 2] = [0x02, 0xc2];
 
 /// Has the kernel bring to `to` what is sent, in its family, to foreign addresses: but for what the slot itself serves, that is
-/// these ports and `service`, and for what is meant for `own` or the loopback.
-pub(super) fn redirect(to: SocketAddr, own: IpAddr, service: IpAddr, served: &Served) -> io::Result<()> {
+/// what is `served`, and for what is meant for `own` or the loopback.
+pub(super) fn redirect(to: SocketAddr, own: IpAddr, served: &Served) -> io::Result<()> {
     let to_transparent = |rule: &mut Message| {
         load(rule, NFT_REG_1, &octets(to.ip()));
         load(rule, NFT_REG_2, &to.port().to_be_bytes());
@@ -127,11 +127,13 @@ pub(super) fn redirect(to: SocketAddr, own: IpAddr, service: IpAddr, served: &Se
             accept(rule);
         });
     }
-    if service.is_ipv6() == to.is_ipv6() {
-        let service = octets(service);
+    for service in served.services.iter().filter(|service| service.is_ipv6() == to.is_ipv6()) {
+        let address = octets(service.ip());
         batch.rule(CHAIN, |rule| {
-            destination(rule, to.is_ipv6(), service.len());
-            equal(rule, &service);
+            destination(rule, to.is_ipv6(), address.len());
+            equal(rule, &address);
+            of_transport(rule, DESTINATION_PORT, 2);
+            equal(rule, &service.port().to_be_bytes());
             pass_to_others(rule);
         });
     }
@@ -185,10 +187,13 @@ pub(super) fn redirect(to: SocketAddr, own: IpAddr, service: IpAddr, served: &Se
     }
 }
 
-/// The ports that a slot serves on every address.
+/// What a slot serves itself.
 pub(super) struct Served {
+    /// Relay and hook.
+    pub(super) services: [SocketAddr; 2],
+    /// Ports on every address.
     pub(super) tcp: [u16; 3],
-    /// Over UDP.
+    /// The same, over UDP.
     pub(super) names: u16,
 }
 

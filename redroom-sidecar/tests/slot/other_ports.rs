@@ -143,6 +143,7 @@ async fn what_is_meant_for_elsewhere_reaches_no_server_of_the_agents_own() {
         ("8.8.4.4:3456", "8.8.4.4:3456"),
         ("[::]:3458", "203.0.113.9:3458"),
         ("[::]:3459", "[2001:db8:9::1]:3459"),
+        ("0.0.0.0:3460", "192.0.2.1:3460"),
     ] {
         let (bound, dialled): (SocketAddr, SocketAddr) = (bound.parse().unwrap(), dialled.parse().unwrap());
         let got = inside(&sidecar, move || {
