@@ -82,8 +82,8 @@ pub(crate) struct Party {
     given_away: AtomicBool,
     /// What its hits tell of.
     told: Mutex<Told>,
-    /// What the search through all that came before the first request came to.
-    before: Mutex<Searched>,
+    /// What searches beside its requests came to: through a greeting, a body that nobody took, what is no TLS.
+    beside: Mutex<Searched>,
 }
 
 impl Party {
@@ -110,7 +110,7 @@ impl Party {
             aligned,
             given_away: AtomicBool::new(false),
             told: Mutex::default(),
-            before: Mutex::default(),
+            beside: Mutex::default(),
         })
     }
 
@@ -175,9 +175,9 @@ impl Party {
         hit
     }
 
-    /// All that came before the first request was searched.
+    /// Something that is in no request was searched.
     pub(crate) fn suspect(&self, searched: Searched) {
-        self.before.lock().unwrap_or_else(PoisonError::into_inner).join(searched);
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner).join(searched);
     }
 
     /// This is a hit of this connection, searched whole.
@@ -191,7 +191,7 @@ impl Party {
     /// stream was searched as it came, its transport's own marks may have cut what is whole.
     fn untold(&self) -> Searched {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sent = std::mem::take(&mut *self.before.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut sent = std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner));
         sent.join(self.memory.watched());
         sent.matches.retain(|found| !told.secrets.contains(&*found.secret));
         sent.unsearched
