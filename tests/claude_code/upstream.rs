@@ -10,7 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redroom::prelude::*;
 
 /// What must never be seen. Made here and now: a sidecar is this program, with every constant in it.
-static KEY: LazyLock<String> = LazyLock::new(|| format!("sk-marked-{}-{}", std::process::id(), now()));
+static KEY: LazyLock<String> = LazyLock::new(|| format!("sk-marked-{}-{}", std::process::id(), *MADE));
+
+/// When the key was made, in milliseconds.
+static MADE: LazyLock<u128> = LazyLock::new(now);
 
 /// Finds the key, and is not found by itself in the command that searches.
 fn pattern() -> String {
@@ -107,13 +110,22 @@ fn request(mut reader: BufReader<TcpStream>) -> std::io::Result<(String, String)
 }
 
 /// Looks for the key wherever the agent may look, from within the agent: environments, command lines, files. Prints how often
-/// it was found, and how often the placeholder was, which shows that the search would find what is there.
+/// it was found, and how often the placeholder and a file of the search's own were, which shows that it finds what is there.
+///
+/// Of the files, those are read that changed since the key was made: a jail holds all programs of its machine, and to read
+/// gigabytes of them takes longer than the agent lets a command take.
 fn search() -> String {
     let pattern = pattern();
     let everything = "{ env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; ps auxeww; } 2>/dev/null";
+    let files = format!(
+        "find / \\( -path /proc -o -path /sys -o -path /dev \\) -prune -o -type f -newerct @{} -exec grep -las",
+        *MADE / 1000
+    );
     format!(
-        "echo key: $({everything} | grep -ac '{pattern}') placeholder: $({everything} | grep -ac 'redroom-placeholde[r]-key') \
-         files: $(grep -rlas --exclude-dir=proc --exclude-dir=sys --exclude-dir=dev '{pattern}' / | wc -l) | tee found.txt"
+        "echo to-be-found > mark.txt; \
+         echo key: $({everything} | grep -ac '{pattern}') placeholder: $({everything} | grep -ac 'redroom-placeholde[r]-key') \
+         files: $({files} '{pattern}' {{}} + 2>/dev/null | wc -l) marks: $({files} '^to-be-foun[d]$' {{}} + 2>/dev/null | wc -l) \
+         | tee found.txt"
     )
 }
 
@@ -161,10 +173,10 @@ async fn the_service_gets_the_key_and_the_sandbox_never_does(run: Run) -> redroo
     assert_eq!(turn.final_text, "Searched.");
     let found = run.exec("cat found.txt").await?;
     let found = String::from_utf8_lossy(&found.stdout.0).into_owned();
-    let [_, key, _, placeholder, _, files] = found.split_whitespace().collect::<Vec<_>>()[..] else {
+    let [_, key, _, placeholder, _, files, _, marks] = found.split_whitespace().collect::<Vec<_>>()[..] else {
         panic!("{found}")
     };
-    assert_eq!((key, files), ("0", "0"), "{found}");
+    assert_eq!((key, files, marks), ("0", "0", "1"), "{found}");
     assert_ne!(placeholder, "0", "the search finds nothing at all: {found}");
     let asked = UPSTREAM.asked_by(run.id());
     assert_eq!(asked.len(), 2);
