@@ -1,6 +1,9 @@
 //! A door: one listener, its limit, and the loop that accepts. A door can be emptied: everything that the kernel has in
 //! its queue is taken in before the answer comes.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,8 +14,10 @@ use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use crate::losses::LostConnections;
 use crate::slot::Slot;
 use crate::tenant::Tenant;
+use crate::wire::OTHER_PORTS_ADDRESSES;
 
 /// How long a door rests when the system has no room for another connection.
 const REST: Duration = Duration::from_millis(10);
@@ -71,6 +76,7 @@ where
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let listener = TcpListener::from_std(listener)?;
+    let mut lost = LostConnections::of(&listener);
     let mut emptying: Option<EmptyRequest> = None;
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return Ok(()) };
@@ -93,6 +99,7 @@ where
         };
         match accepted {
             Ok(stream) => {
+                lost.look(&listener);
                 let meant = stream.local_addr().unwrap_or(address);
                 // What is sent as urgent would be kept out of what is read.
                 let _ = SockRef::from(&stream).set_out_of_band_inline(true);
@@ -102,6 +109,7 @@ where
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if let Some(request) = emptying.take() {
+                    lost.tell(&listener, &slot, &place_of(address)).await;
                     let _ = request.send(());
                 }
             }
@@ -110,4 +118,9 @@ where
             Err(_) => tokio::time::sleep(REST).await,
         }
     }
+}
+
+/// What an agent knows of where a door is.
+fn place_of(address: SocketAddr) -> String {
+    if OTHER_PORTS_ADDRESSES.contains(&address) { "other ports".to_owned() } else { format!("port {}", address.port()) }
 }

@@ -17,7 +17,7 @@ use tokio::time::sleep_until;
 
 use crate::door::EmptyRequest;
 use crate::intake::{Intake, note};
-use crate::losses::Losses;
+use crate::losses::LostDatagrams;
 use crate::search::note_unsearched;
 use crate::slot::Slot;
 use crate::tenant::Tenant;
@@ -44,7 +44,7 @@ pub(crate) async fn keep(
     let socket = UdpSocket::from_std(socket)?;
     let mut buffer = vec![0; LONGEST];
     let mut flows = Flows::default();
-    let mut losses = Losses::of(&socket);
+    let mut losses = LostDatagrams::of(&socket);
     let mut emptying: Option<EmptyRequest> = None;
     loop {
         if emptying.is_none() {

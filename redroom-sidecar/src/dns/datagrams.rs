@@ -11,7 +11,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 
 use crate::door::EmptyRequest;
-use crate::losses::Losses;
+use crate::losses::LostDatagrams;
 use crate::slot::Slot;
 use crate::wire::Transport;
 
@@ -28,7 +28,7 @@ pub(crate) async fn keep(
     allow_foreign_sources(&socket);
     let local = socket.local_addr()?;
     let socket = UdpSocket::from_std(socket)?;
-    let mut losses = Losses::of(&socket);
+    let mut losses = LostDatagrams::of(&socket);
     let mut buffer = vec![0; LONGEST];
     let mut emptying: Option<EmptyRequest> = None;
     loop {
