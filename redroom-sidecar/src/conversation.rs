@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Either, Full};
@@ -84,6 +85,8 @@ pub(crate) struct Party {
     told: Mutex<Told>,
     /// What searches beside its requests came to: through a greeting, a body that nobody took, what is no TLS.
     beside: Mutex<Searched>,
+    /// Whether it was cut because patience ended.
+    cut: AtomicBool,
 }
 
 impl Party {
@@ -111,7 +114,15 @@ impl Party {
             given_away: AtomicBool::new(false),
             told: Mutex::default(),
             beside: Mutex::default(),
+            cut: AtomicBool::new(false),
         })
+    }
+
+    /// Patience ended before the client had said all. A connection counts once, whoever notices.
+    pub(crate) fn note_cut(&self) {
+        if !self.cut.swap(true, Ordering::Relaxed) {
+            self.tenant.note_cut();
+        }
     }
 
     /// A request has begun.
@@ -286,7 +297,7 @@ where
             },
             () = fell_silent(&witness, manner) => (Some("the client fell silent".to_owned()), LAST_WORDS),
             () = party.tenant.cut.cancelled() => {
-                party.tenant.note_cut();
+                party.note_cut();
                 (Some("the connection was cut at the end of its run".to_owned()), LAST_WORDS)
             }
         }
@@ -341,7 +352,13 @@ pub(crate) async fn last_word<S: AsyncRead + Unpin>(
 ) -> usize {
     let read = tokio::select! {
         read = timeout(patience, witness.read(buffer)) => read,
-        () = party.tenant.cut.cancelled() => return 0,
+        () = party.tenant.cut.cancelled() => {
+            // Whose end is here already has said all.
+            if !matches!(witness.read(buffer).now_or_never(), Some(Ok(0) | Err(_))) {
+                party.note_cut();
+            }
+            return 0;
+        }
     };
     read.map_or(0, Result::unwrap_or_default)
 }

@@ -26,7 +26,7 @@ pub(crate) async fn serve(slot: Arc<Slot>, connection: Connection) {
         ended = talk(&party, witness.clone()) => ended.err().map_or_else(String::new, |error| describe(&error)),
         () = witness.pulse().stopped(SILENCE) => "the client fell silent".to_owned(),
         () = party.tenant.cut.cancelled() => {
-            party.tenant.note_cut();
+            party.note_cut();
             "the connection was cut at the end of its run".to_owned()
         }
     };

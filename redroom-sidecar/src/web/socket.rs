@@ -69,7 +69,7 @@ pub(super) async fn hear(party: &Party, upgrade: OnUpgrade, silence: Duration, h
         let read = tokio::select! {
             read = timeout(silence, stream.read(&mut buffer)) => read,
             () = tenant.cut.cancelled() => {
-                tenant.note_cut();
+                party.note_cut();
                 hit.fault = Some("the websocket was cut at the end of its run".to_owned());
                 break;
             }

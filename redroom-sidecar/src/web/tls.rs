@@ -35,10 +35,8 @@ pub(super) async fn accept(
     let shaken = tokio::select! {
         shaken = shake(raw, tenant, meant, &mut server_name) => shaken,
         () = raw.pulse().stopped(silence) => Err("the client fell silent".to_owned()),
-        () = tenant.cut.cancelled() => {
-            tenant.note_cut();
-            Err("cut at the end of its run".to_owned())
-        }
+        // Whoever reads the rest of it counts it.
+        () = tenant.cut.cancelled() => Err("cut at the end of its run".to_owned()),
     };
     match shaken {
         Ok(stream) => Ok((stream, server_name)),

@@ -48,6 +48,28 @@ async fn a_connection_keeps_the_generation_in_which_it_was_accepted() {
 }
 
 #[tokio::test]
+async fn a_client_that_is_turned_away_and_cut_before_its_last_word_counts_once() {
+    let harness = Harness::with(vec![]).await;
+    // What is no request, what is no greeting, and half a message.
+    let said = [
+        (harness.web, &b"nonsense\r\n\r\n"[..]),
+        (harness.tls, b"\x16\x03\x01\x00\x04none"),
+        (harness.dns_tcp, b"\0\x09no"),
+    ];
+    let mut clients = Vec::new();
+    for (address, words) in said {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(words).await.unwrap();
+        clients.push(client);
+    }
+    for (address, _) in &said[..2] {
+        let turned_away = harness.hit(|hit| hit.address == *address && hit.fault.is_some()).await;
+        assert!(!turned_away.complete, "{turned_away:?}");
+    }
+    assert_eq!(harness.end(1, Duration::from_millis(50)).await, 3, "{:#?}", harness.hits());
+}
+
+#[tokio::test]
 async fn nothing_goes_on_when_the_link_is_lost() {
     let harness = Harness::with(vec![]).await;
     let web = harness.web;
