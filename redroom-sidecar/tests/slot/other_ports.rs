@@ -2,13 +2,14 @@
 //! the namespace.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use redroom_sidecar::namespace::make_every_address_local;
 use redroom_sidecar::search::Why;
 use redroom_sidecar::wire::{Generation, Hit, Protocol, Report, Transport};
 use redroom_sidecar::{Listeners, serve};
+use socket2::{Domain, Socket, Type};
 use tokio::process::Child;
 
 use crate::container::{get, harness, inside, start, start_in};
@@ -279,6 +280,39 @@ async fn datagrams_that_came_too_fast_to_be_read_are_told_as_lost() {
         assert!(lost.1.contains(told_of), "{}", lost.1);
     }
     serving.abort();
+}
+
+/// A segment of no connection, which resets it; the kernel counts it among what a listener drops.
+fn reset(from: SocketAddrV4, to: SocketAddrV4) -> [u8; 20] {
+    const LENGTH_AND_RESET: [u8; 2] = [5 << 4, 1 << 2];
+    let mut segment = [0; 20];
+    segment[..2].copy_from_slice(&from.port().to_be_bytes());
+    segment[2..4].copy_from_slice(&to.port().to_be_bytes());
+    segment[12..14].copy_from_slice(&LENGTH_AND_RESET);
+    let length = [0, 6, 0, 20];
+    let summed = [&from.ip().octets()[..], &to.ip().octets(), &length, &segment].concat();
+    let sum: u32 = summed.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    segment[16..18].copy_from_slice(&(!((folded & 0xffff) + (folded >> 16)) as u16).to_be_bytes());
+    segment
+}
+
+#[tokio::test]
+async fn the_echo_of_a_connection_that_is_over_is_no_lost_connection() {
+    let Some(mut sidecar) = start() else { return };
+    let harness = harness(&mut sidecar);
+    harness.ready().await;
+    harness.begin(1, harness.scenario(vec![])).await;
+    let (from, to) = (SocketAddrV4::new([127, 0, 0, 1].into(), 4000), SocketAddrV4::new([127, 0, 0, 1].into(), 80));
+    inside(&sidecar, move || {
+        let raw = Socket::new(Domain::IPV4, Type::RAW, Some(socket2::Protocol::TCP)).unwrap();
+        assert_eq!(raw.send_to(&reset(from, to), &to.into()).unwrap(), 20);
+    })
+    .await;
+    assert_eq!(harness.end(1, Duration::from_secs(10)).await, 0);
+    let faults: Vec<_> =
+        harness.reports().into_iter().filter(|report| matches!(report, Report::Fault { .. })).collect();
+    assert!(faults.is_empty(), "{faults:?}");
 }
 
 #[tokio::test]
