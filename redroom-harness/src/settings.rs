@@ -111,7 +111,10 @@ impl Settings {
             agent: suite.agent.or(file.agent.clone()).unwrap_or_else(|| Arc::new(ClaudeCode::new(CLAUDE_CODE_VERSION))),
             player: match suite.player {
                 Some(player) => player,
-                None => file.model_proxy()?.map_or(Player::Provider, Player::Proxy),
+                None => match file.model_proxy() {
+                    Ok(proxy) => proxy.map_or(Player::Provider, Player::Proxy),
+                    Err(error) => Player::Lacking(error),
+                },
             },
             tool_call_check: match suite.tool_call_check {
                 Some(check) => check,
@@ -332,6 +335,7 @@ mod tests {
             Player::Model(_) => "model".to_owned(),
             Player::Proxy(proxy) => format!("{proxy:?}").split('"').nth(1).unwrap_or_default().to_owned(),
             Player::Provider => "provider".to_owned(),
+            Player::Lacking(error) => error.detail().to_owned(),
         }
     }
 
@@ -409,6 +413,22 @@ mod tests {
         assert_eq!(settings.held(), ["sk-of-the-environment"]);
         settings.environment.anthropic_base_url = Some("https://gateway.example/?k=1".to_owned());
         assert_eq!(open(&settings, RunOptions::new()).unwrap_err().code(), "invalid_model_proxy");
+    }
+
+    #[test]
+    fn what_a_gateway_lacks_is_missed_by_runs_that_would_ask_it_alone() {
+        const FILE: &str = "[model_proxy]\nbase_url = \"http://h/\"\nheaders = { k = \"$REDROOM_TEST_UNSET\" }\n";
+        let settings = joined(FILE, Suite::new());
+        let open = |options: RunOptions| {
+            let plan = settings.plan(options).unwrap();
+            plan.player.open(&*plan.agent, &settings.client, &settings.provider()).map(drop)
+        };
+        let error = open(RunOptions::new()).unwrap_err();
+        assert_eq!(error.code(), "invalid_config");
+        assert!(error.detail().contains("$REDROOM_TEST_UNSET"), "{}", error.detail());
+        for needs_none in [RunOptions::new().model(Script::new()), RunOptions::new().agent(Shell::new())] {
+            open(needs_none).unwrap();
+        }
     }
 
     #[test]

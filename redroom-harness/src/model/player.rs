@@ -16,6 +16,8 @@ pub(crate) enum Player {
     Proxy(ModelProxy),
     /// The provider, with the environment's key.
     Provider,
+    /// The settings file's gateway, to which this environment lacks something: whoever would ask it is told what.
+    Lacking(Error),
 }
 
 impl Player {
@@ -23,7 +25,7 @@ impl Player {
     pub(crate) fn secrets(&self) -> Vec<String> {
         match self {
             Player::Proxy(proxy) => proxy.secrets(),
-            Player::Model(_) | Player::Provider => Vec::new(),
+            Player::Model(_) | Player::Provider | Player::Lacking(_) => Vec::new(),
         }
     }
 
@@ -32,14 +34,17 @@ impl Player {
     /// # Errors
     ///
     /// `missing_model_access` where the agent would ask a model and nothing could answer; `invalid_model_proxy`,
-    /// `model_not_playable`.
+    /// `model_not_playable`; what the settings file's gateway lacks.
     pub(crate) fn open(&self, agent: &dyn Agent, client: &Client, provider: &Provider) -> Result<Arc<dyn Upstream>> {
         Ok(match (self, agent.model_api(), &provider.key) {
             (Player::Model(model), ModelApi::AnthropicMessages, _) => Arc::new(MessagesApi::new(model.clone())),
             (Player::Model(model), ModelApi::OpenAiChatCompletions, _) => Arc::new(ChatApi::new(model.clone())),
             (Player::Model(_), ModelApi::Other, _) => return Err(not_playable()),
             (Player::Proxy(proxy), ..) => Arc::new(proxy.open(client)?),
-            (Player::Provider, ..) if agent.model_endpoints().is_empty() => Arc::new(NoModelAccess),
+            (Player::Provider | Player::Lacking(_), ..) if agent.model_endpoints().is_empty() => {
+                Arc::new(NoModelAccess)
+            }
+            (Player::Lacking(error), ..) => return Err(error.clone()),
             (Player::Provider, ModelApi::AnthropicMessages, Some(key)) => Arc::new(provider.proxy(key).open(client)?),
             // The key is of one provider, and goes to no other.
             (Player::Provider, ..) => return Err(missing_model_access()),
