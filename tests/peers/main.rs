@@ -1,7 +1,8 @@
 //! Programs of other people between redroom and a model, as its documentation shows them: LiteLLM, with the real Claude Code
 //! before it and a scripted provider behind it.
 //!
-//! Ignored unless `REDROOM_TEST_LITELLM` names LiteLLM's program, which `.ci/run` installs.
+//! Ignored with the reason unless `REDROOM_TEST_LITELLM` names LiteLLM's program, which `.ci/run` installs, and the backend and the
+//! agent are to be had; a failure where `REDROOM_REQUIRE` names the backend, or for what is no backend, anything.
 
 #[path = "../gateways/gateway.rs"]
 #[allow(dead_code, reason = "the gateway is another suite's, and has more sides than are looked at here")]
@@ -36,29 +37,30 @@ fn main() -> ExitCode {
 
 fn litellm(backend: &'static str) -> Result<Completion, Failed> {
     let Some(program) = std::env::var_os(LITELLM).filter(|program| !program.is_empty()) else {
-        return Ok(Completion::ignored_with(format!("{LITELLM} names no program of LiteLLM")));
+        return without(format!("{LITELLM} names no program of LiteLLM"), |_| true);
     };
     let runtime = tokio::runtime::Runtime::new()?;
     let redroom = match runtime.block_on(Redroom::start(Suite::new().backend(backend))) {
         Ok(redroom) => redroom,
-        Err(error) => {
-            let required = std::env::var("REDROOM_REQUIRE").unwrap_or_default();
-            return match required.split(',').any(|required| required == backend) {
-                true => Err(error.to_string().into()),
-                false => Ok(Completion::ignored_with(error.to_string())),
-            };
-        }
+        Err(error) => return without(error.to_string(), |required| required == backend),
     };
     let folder = tempfile::tempdir()?;
     let peer = Peer::start(Path::new(&program), folder.path())?;
     let played = runtime.block_on(play(&redroom, &peer));
     runtime.block_on(redroom.stop());
     match played {
-        Err(error) if error.by() == By::Agent && error.code() == "npm_missing" => {
-            Ok(Completion::ignored_with(error.to_string()))
-        }
+        Err(error) if error.by() == By::Agent && error.code() == "npm_missing" => without(error.to_string(), |_| true),
         Err(error) => Err(format!("{error}\n{}", peer.said()).into()),
         Ok(()) => Ok(Completion::Completed),
+    }
+}
+
+/// What a trial comes to without something that it needs: ignored, or failed where a word of `REDROOM_REQUIRE` asks for it.
+fn without(reason: String, is_required_by: impl Fn(&str) -> bool) -> Result<Completion, Failed> {
+    let required = std::env::var("REDROOM_REQUIRE").unwrap_or_default();
+    match required.split(',').filter(|word| !word.is_empty()).any(is_required_by) {
+        true => Err(reason.into()),
+        false => Ok(Completion::ignored_with(reason)),
     }
 }
 
