@@ -67,6 +67,18 @@ fn json_escapes_are_transport() {
 }
 
 #[test]
+fn what_an_escape_was_begun_with_is_itself_where_a_text_ends() {
+    for (secret, text, encoding) in [
+        ("PLATYPUS%4", "%50LATYPUS%4", Url),
+        ("PLATYPUS\\u00", r"\u0050LATYPUS\u00", Plain),
+        ("PLATYPUS=", "=50LATYPUS=", Plain),
+        ("PLATYPUS&#", "&#80;LATYPUS&#", Plain),
+    ] {
+        assert_eq!(found(secret, text), [encoding], "{text}");
+    }
+}
+
+#[test]
 fn percent_encoding_is_found_in_part_and_whole() {
     for text in [
         "PLATYPUS%2D7731",
@@ -169,6 +181,8 @@ fn other_digits_are_no_hex() {
         "504c41545950555 32d37373331",
         "504c4154g595055532d37373331",
         "504c4154595055532d37373332",
+        // Between pairs alone: half of one is left over twice.
+        "504 4 4c4154595055532d37373331",
     ] {
         assert_eq!(found(SECRET, text), [], "{text}");
     }
