@@ -325,3 +325,17 @@ fn a_value_that_begins_where_a_crowd_of_others_ends_is_not_cut_in_two() {
     assert!(!redactor.finds(&redacted), "{}", redacted.escape_ascii());
     assert!(redacted.ends_with(b" and more"));
 }
+
+#[test]
+fn a_character_that_a_window_cuts_behind_a_crowd_stays_whole() {
+    let redactor = Redactor::new(["aaaaaaaa"]);
+    let crowd = vec![b'a'; WINDOW + WIDEST * "aaaaaaaa".len() + 64];
+    let (first, second) = "é".as_bytes().split_at(1);
+    let mut redaction = redactor.stream();
+    let mut redacted = Vec::new();
+    for chunk in [&[&crowd, first].concat(), second] {
+        redaction.feed(chunk, |piece| redacted.extend_from_slice(piece));
+    }
+    redaction.end(|piece| redacted.extend_from_slice(piece));
+    assert_eq!(String::from_utf8(redacted).unwrap(), "[redacted]é");
+}
