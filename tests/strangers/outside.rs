@@ -20,8 +20,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// How long the agent's process sleeps, by which it is known.
 const ASLEEP: &str = "54321.75";
 /// Leaves it in the background.
-const LEAVE: &str =
-    "(setsid sleep 54321.75 </dev/null >/dev/null 2>&1 &); until pgrep -f '^sleep 54321.7[5]$' >/dev/null; do sleep 0.05; done";
+const LEAVE: &str = "(setsid sleep 54321.75 </dev/null >/dev/null 2>&1 &); until pgrep -f '^sleep 54321.7[5]$' >/dev/null; do sleep 0.05; done";
 
 async fn jailcheck(redroom: Arc<Redroom>) -> Result<()> {
     let run = redroom.start_run(RunOptions::new().name("jailcheck")).await?;
