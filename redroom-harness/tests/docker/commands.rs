@@ -163,7 +163,9 @@ fn dropped(fixture: &Fixture) -> Result<(), Failed> {
             let running = sandbox.exec(shell("sleep 1000"), &mut heard);
             let cut = tokio::time::timeout(Duration::from_millis(patience), running).await;
             same(cut.is_err(), true, "it was cut")?;
-            same(said(&*sandbox, "sleep 0.3; pgrep -x sleep | wc -l").await?.as_str(), "0\n", "what is left of it")?;
+            // Process one may not have buried it yet.
+            let left = "ps -C sleep -o stat= | grep -vc Z; true";
+            same(said(&*sandbox, left).await?.as_str(), "0\n", "what is left of it")?;
         }
         sandbox.remove().await?;
         Ok(())
@@ -255,11 +257,15 @@ fn dead(fixture: &Fixture) -> Result<(), Failed> {
     fixture.in_slot(|place| async move {
         let sandbox = place.sandbox(Vec::new()).await?;
         let engine = bollard::Docker::connect_with_defaults()?;
-        let (end, _) = tokio::join!(ran(&*sandbox, shell("sleep 1000")), async {
+        let (end, killed) = tokio::join!(ran(&*sandbox, shell("echo begun > begun; sleep 1000")), async {
+            let begun =
+                async || matches!(sandbox.read_file("/workspace/begun", 100).await, Ok(Some(text)) if !text.is_empty());
+            eventually(Duration::from_secs(60), "the command has begun", begun).await?;
             let mine = crate::fixture::agent_of(&place).await;
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            engine.kill_container(&mine, None::<bollard::query_parameters::KillContainerOptions>).await
+            engine.kill_container(&mine, None::<bollard::query_parameters::KillContainerOptions>).await?;
+            Ok::<_, Failed>(())
         });
+        killed?;
         let (end, _) = end?;
         same((end.exit_code, end.ended), (None, Ended::SandboxDied), "a command under which the sandbox died")?;
         let (end, _) = ran(&*sandbox, shell("true")).await?;
