@@ -15,8 +15,12 @@ use super::source::Source;
 /// How many decoded bytes are passed on at once.
 const BATCH: usize = 512;
 
-/// The first three bytes of what is looked for: gzip, ZIP, Zstandard, bzip2, `openssl enc`.
-const STARTS: [u32; 5] = [0x1f_8b_08, 0x50_4b_03, 0x28_b5_2f, 0x42_5a_68, 0x53_61_6c];
+/// The first three bytes of what is looked for: gzip, ZIP, Zstandard; of what cannot be opened bzip2, xz, 7z, RAR, LZ4,
+/// `openssl enc`; OpenPGP for a password, for keys of RSA, for one of a curve.
+const STARTS: [u32; 15] = [
+    0x1f_8b_08, 0x50_4b_03, 0x28_b5_2f, 0x42_5a_68, 0xfd_37_7a, 0x37_7a_bc, 0x52_61_72, 0x04_22_4d, 0x53_61_6c,
+    0x8c_0d_04, 0xc3_0d_04, 0x85_01_0c, 0x85_01_8c, 0x85_02_0c, 0x84_5e_03,
+];
 
 /// The first two bytes of zlib; too few to be looked for but where text begins.
 const ZLIB: [u32; 4] = [0x78_01, 0x78_5e, 0x78_9c, 0x78_da];

@@ -34,7 +34,7 @@ pub enum Container {
     Lz4,
     /// What `openssl enc` writes.
     Openssl,
-    /// An OpenPGP message with ASCII armour.
+    /// An OpenPGP message, with ASCII armour or without.
     Pgp,
     /// An HTTP body in Brotli, as its header says: it has no mark of its own.
     Brotli,

@@ -50,7 +50,7 @@ pub(super) struct Signs {
 /// Whether a byte can be the last of a sign.
 const LAST: [bool; 256] = {
     let mut last = [false; 256];
-    let bytes = b"\x08\x01\x5e\x9c\xda\x04\xfdY\x00\x1c\x07\x18_E";
+    let bytes = b"\x08\x01\x5e\x9c\xda\x04\xfdY\x00\x1c\x07\x18_E\x02\x03\x09\x0a\x0b\x0c\x0d\x0e\x40";
     let mut index = 0;
     while index < bytes.len() {
         last[bytes[index] as usize] = true;
@@ -92,6 +92,12 @@ fn sign(recent: u64) -> Option<Sign> {
         [b'S', b'a', b'l', b't', b'e', b'd', b'_', b'_'] => closed(Container::Openssl, Why::Encrypted),
         // `BEGIN PGP MESSAGE`
         [b'N', b' ', b'P', b'G', b'P', b' ', b'M', b'E'] => closed(Container::Pgp, Why::Encrypted),
+        // The same without armour: a session key for a password (cipher, salted and iterated, hash), for a key of RSA (of
+        // 2048, 3072, 4096 bits), for one of a curve.
+        [.., 0x8c | 0xc3, 0x0d, 4, 1..=13, 3, 1..=14] => closed(Container::Pgp, Why::Encrypted),
+        [.., 0x85, 1, 0x0c | 0x8c, 3] | [.., 0x85, 2, 0x0c, 3] | [.., 0x12, 1, 7, 0x40] => {
+            closed(Container::Pgp, Why::Encrypted)
+        }
         _ => None,
     }
 }

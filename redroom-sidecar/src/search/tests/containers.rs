@@ -255,12 +255,41 @@ fn what_cannot_be_opened_is_told() {
         (b"\x04\x22\x4d\x18".to_vec(), "lz4 cannot be opened"),
         (b"Salted__12345678".to_vec(), "openssl enc is encrypted"),
         (b"-----BEGIN PGP MESSAGE-----\n\nabc".to_vec(), "pgp is encrypted"),
+        // For a password, by gpg and by who writes packets in the newer way; for keys of RSA and of a curve.
+        (b"\x8c\x0d\x04\x09\x03\x02saltsalt\xff\xd2".to_vec(), "pgp is encrypted"),
+        (b"\xc3\x0d\x04\x09\x03\x08saltsalt\xff\xd2".to_vec(), "pgp is encrypted"),
+        (b"\x85\x01\x8c\x03keykeyke\x01\x0c\0".to_vec(), "pgp is encrypted"),
+        (b"\x84\x5e\x03keykeyke\x12\x01\x07\x40".to_vec(), "pgp is encrypted"),
         (STANDARD.encode("Salted__12345678").into_bytes(), "openssl enc inside base64 is encrypted"),
         (gzip(b"Salted__12345678"), "openssl enc inside gzip is encrypted"),
     ] {
         let in_part = [b"--x\r\n\r\n", &content[..], b"\r\n--x--"].concat();
         assert_eq!(unsearched(&content), [told]);
         assert_eq!(unsearched(&in_part), [told]);
+    }
+}
+
+#[test]
+fn what_cannot_be_opened_is_told_as_text_too() {
+    for (content, name, why) in [
+        (entry(1, 8), "zip", "is encrypted"),
+        (b"\xfd7zXZ\0\0\x04".to_vec(), "xz", "cannot be opened"),
+        (b"7z\xbc\xaf\x27\x1c\0\x04".to_vec(), "7z", "cannot be opened"),
+        (b"Rar!\x1a\x07\x01\0".to_vec(), "rar", "cannot be opened"),
+        (b"\x04\x22\x4d\x18\x64\x40".to_vec(), "lz4", "cannot be opened"),
+        (b"BZh91AY&SY".to_vec(), "bzip2", "cannot be opened"),
+        (b"Salted__12345678".to_vec(), "openssl enc", "is encrypted"),
+        (b"\x8c\x0d\x04\x09\x03\x02saltsalt\xff\xd2".to_vec(), "pgp", "is encrypted"),
+        (b"\xc3\x0d\x04\x09\x03\x08saltsalt\xff\xd2".to_vec(), "pgp", "is encrypted"),
+        (b"\x85\x02\x0c\x03keykeyke\x01\x10\0".to_vec(), "pgp", "is encrypted"),
+        (b"\x84\x5e\x03keykeyke\x12\x01\x07\x40".to_vec(), "pgp", "is encrypted"),
+    ] {
+        for before in ["", "a", "ab"] {
+            let content = [before.as_bytes(), &content].concat();
+            let base64 = wrapped(&STANDARD.encode(&content), 76, "\n");
+            assert_eq!(unsearched(base64.as_bytes()), [format!("{name} inside base64 {why}")], "after {before:?}");
+            assert_eq!(unsearched(hex(&content).as_bytes()), [format!("{name} inside hex {why}")], "after {before:?}");
+        }
     }
 }
 
