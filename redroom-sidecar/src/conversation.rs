@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::labels;
-use crate::intake::{Intake, note, note_address, note_searched};
+use crate::intake::{Intake, note, note_searched};
 use crate::pipe::Piped;
 use crate::search::{Searched, Unsearched, note_unsearched};
 use crate::slot::Slot;
@@ -182,7 +182,6 @@ impl Party {
             note_searched(&mut hit, Part::Host, tenant.secrets().search_name(&labels(name)));
         }
         hit.server_name = self.server_name.clone();
-        note_address(&mut hit.secrets, tenant.secrets(), meant.ip());
         hit
     }
 

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::authority::{Authority, AuthorityError};
 use crate::dns::FAKE_WEB;
 use crate::domain::Domain;
+use crate::intake::note_address;
 use crate::search::SecretSet;
 use crate::wire::{Generation, Hit, ModelEndpoint, Protocol, Scenario};
 
@@ -141,7 +142,9 @@ impl Tenant {
     pub(crate) fn hit_on_address(&self, meant: SocketAddr) -> Hit {
         let address = meant.ip().to_canonical();
         let blocked = !FAKE_WEB.contains(&address);
-        Hit::new(self.next_hit(), self.age_ms(), Protocol::Other, address.to_string(), meant, blocked)
+        let mut hit = Hit::new(self.next_hit(), self.age_ms(), Protocol::Other, address.to_string(), meant, blocked);
+        note_address(&mut hit.secrets, self.secrets(), meant.ip());
+        hit
     }
 
     /// Whether every other host is answered, too.

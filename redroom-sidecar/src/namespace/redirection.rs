@@ -13,7 +13,7 @@
 //! 5. it belongs to one of the transparent socket's: there.
 //!
 //! Other protocols that programs may speak without rights (UDP-Lite, SCTP, DCCP, L2TP, as the kernel has them) could be brought to
-//! nobody: they are refused to who sends them.
+//! nobody, nor could datagrams to a group, which the kernel gives to its members only: they are refused to who sends them.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -73,6 +73,8 @@ const PRIORITY_MANGLE: i32 = -150;
 const NFT_SOCKET_TRANSPARENT: u32 = 0;
 const NFT_META_L4PROTO: u32 = 16;
 const NFT_CMP_EQ: u32 = 0;
+const NFT_CMP_LTE: u32 = 3;
+const NFT_CMP_GTE: u32 = 5;
 const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
 const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
 const NFT_REG_VERDICT: u32 = 0;
@@ -88,6 +90,9 @@ const DESTINATION_PORT: u32 = 2;
 const FLAGS: u32 = 13;
 /// The first byte of every IPv4 loopback address.
 const IPV4_LOOPBACK: u8 = 127;
+/// The first bytes of all groups' addresses: from, to.
+const IPV4_GROUPS: [u8; 2] = [224, 239];
+const IPV6_GROUPS: [u8; 2] = [255, 255];
 
 const TABLE: &[u8] = b"redroom\0";
 const CHAIN: &[u8] = b"other_ports\0";
@@ -165,6 +170,15 @@ pub(super) fn redirect(to: SocketAddr, own: IpAddr, served: &Served) -> io::Resu
     batch.rule(CHAIN, pass_to_others);
     batch.rule(CHAIN, to_transparent);
     batch.add(NFT_MSG_NEWCHAIN, NLM_F_CREATE, |message| chain(message, SENT, NF_INET_LOCAL_OUT, NF_DROP));
+    let [first, last] = if to.is_ipv6() { IPV6_GROUPS } else { IPV4_GROUPS };
+    batch.rule(SENT, |rule| {
+        protocol(rule);
+        equal(rule, &[UDP]);
+        destination(rule, to.is_ipv6(), 1);
+        compare(rule, NFT_CMP_GTE, &[first]);
+        compare(rule, NFT_CMP_LTE, &[last]);
+        verdict(rule, NF_DROP);
+    });
     for heard in HEARD {
         batch.rule(SENT, |rule| {
             protocol(rule);
@@ -289,18 +303,26 @@ fn of_transport(rule: &mut Message, offset: u32, length: u32) {
 }
 
 fn equal(rule: &mut Message, value: &[u8]) {
+    compare(rule, NFT_CMP_EQ, value);
+}
+
+fn compare(rule: &mut Message, how: u32, value: &[u8]) {
     expression(rule, b"cmp\0", |message| {
         number(message, NFTA_CMP_SREG, NFT_REG_1);
-        number(message, NFTA_CMP_OP, NFT_CMP_EQ);
+        number(message, NFTA_CMP_OP, how);
         message.nest(NFTA_CMP_DATA, |message| message.attribute(NFTA_DATA_VALUE, value));
     });
 }
 
 fn accept(rule: &mut Message) {
+    verdict(rule, NF_ACCEPT);
+}
+
+fn verdict(rule: &mut Message, verdict: u32) {
     expression(rule, b"immediate\0", |message| {
         number(message, NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
         message.nest(NFTA_IMMEDIATE_DATA, |message| {
-            message.nest(NFTA_DATA_VERDICT, |message| number(message, NFTA_VERDICT_CODE, NF_ACCEPT));
+            message.nest(NFTA_DATA_VERDICT, |message| number(message, NFTA_VERDICT_CODE, verdict));
         });
     });
 }

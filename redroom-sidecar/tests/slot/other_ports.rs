@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redroom_sidecar::namespace::make_every_address_local;
 use redroom_sidecar::search::Why;
-use redroom_sidecar::wire::{Generation, Hit, Protocol, Report, Transport};
+use redroom_sidecar::wire::{Generation, Hit, Part, Protocol, Report, Transport};
 use redroom_sidecar::{Listeners, serve};
 use socket2::{Domain, Socket, Type};
 use tokio::process::Child;
@@ -334,6 +334,54 @@ async fn a_protocol_that_nobody_would_hear_cannot_be_spoken() {
             None => eprintln!("skipped: this kernel has no UDP-Lite"),
             Some(sent) => assert_eq!(sent, Err(ErrorKind::PermissionDenied), "{address}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn what_is_meant_for_a_group_cannot_be_sent() {
+    let Some(mut sidecar) = start() else { return };
+    let harness = harness(&mut sidecar);
+    harness.ready().await;
+    harness.begin(1, harness.scenario(vec![])).await;
+    for address in ["224.0.0.251:5353", "239.255.255.250:1900", "232.1.2.3:53", "[ff02::fb]:5353", "[ff0e::1]:9"] {
+        let meant: SocketAddr = address.parse().unwrap();
+        let sent = inside(&sidecar, move || {
+            let socket = UdpSocket::bind(any(meant)).unwrap();
+            socket.send_to(SECRET.as_bytes(), meant).map_err(|error| error.kind())
+        })
+        .await;
+        assert_eq!(sent, Err(ErrorKind::PermissionDenied), "{address}");
+    }
+    // The neighbours of these addresses are heard as ever.
+    for address in ["223.255.255.255:9", "240.0.0.1:9", "255.255.255.255:9", "[feff::1]:9"] {
+        let meant: SocketAddr = address.parse().unwrap();
+        inside(&sidecar, move || {
+            let socket = UdpSocket::bind(any(meant)).unwrap();
+            socket.set_broadcast(true).unwrap();
+            socket.send_to(SECRET.as_bytes(), meant).unwrap();
+        })
+        .await;
+        harness.hit(|hit| hit.address == meant && hit.secrets.len() == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_spells_a_secret_is_read_whatever_is_sent_there() {
+    let Some(mut sidecar) = start() else { return };
+    let harness = harness(&mut sidecar);
+    harness.ready().await;
+    harness.begin(1, harness.scenario(vec![])).await;
+    let mut octets = [0x20, 1, 0xd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    octets[3..].copy_from_slice(SECRET.as_bytes());
+    let meant = SocketAddr::new(IpAddr::from(octets), 7000);
+    inside(&sidecar, move || {
+        UdpSocket::bind(any(meant)).unwrap().send_to(b"x", meant).unwrap();
+        drop(TcpStream::connect(meant).unwrap());
+    })
+    .await;
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let hit = harness.hit(|hit| hit.address == meant && hit.transport == transport).await;
+        assert!(hit.secrets.iter().any(|found| found.part == Part::Host), "{hit:?}");
     }
 }
 
