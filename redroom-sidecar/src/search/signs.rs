@@ -75,6 +75,9 @@ impl Signs {
     }
 }
 
+/// The lengths of session keys for keys of RSA.
+const RSA: [[u8; 2]; 3] = [[1, 0x0c], [1, 0x8c], [2, 0x0c]];
+
 fn sign(recent: u64) -> Option<Sign> {
     let eight = recent.to_be_bytes();
     let closed = |container, why| Some(Sign::Closed(container, why));
@@ -92,10 +95,12 @@ fn sign(recent: u64) -> Option<Sign> {
         [b'S', b'a', b'l', b't', b'e', b'd', b'_', b'_'] => closed(Container::Openssl, Why::Encrypted),
         // `BEGIN PGP MESSAGE`
         [b'N', b' ', b'P', b'G', b'P', b' ', b'M', b'E'] => closed(Container::Pgp, Why::Encrypted),
-        // The same without armour: a session key for a password (cipher, salted and iterated, hash), for a key of RSA (of
-        // 2048, 3072, 4096 bits), for one of a curve.
+        // The same without armour: a session key for a password (cipher, salted and iterated, hash), for a key of a curve, for
+        // one of RSA of 2048, 3072, 4096 bits. So few bytes of this last one are known that they stand in large files by
+        // chance: it has to be where something begins.
         [.., 0x8c | 0xc3, 0x0d, 4, 1..=13, 3, 1..=14] => closed(Container::Pgp, Why::Encrypted),
-        [.., 0x85, 1, 0x0c | 0x8c, 3] | [.., 0x85, 2, 0x0c, 3] | [.., 0x12, 1, 7, 0x40] => {
+        [.., 0x12, 1, 7, 0x40] => closed(Container::Pgp, Why::Encrypted),
+        [0, 0, 0, 0, 0x85, high, low, 3] | [.., b'\n', 0x85, high, low, 3] if RSA.contains(&[high, low]) => {
             closed(Container::Pgp, Why::Encrypted)
         }
         _ => None,

@@ -270,6 +270,15 @@ fn what_cannot_be_opened_is_told() {
 }
 
 #[test]
+fn a_session_key_for_rsa_is_known_where_something_begins() {
+    const KEY: &[u8] = b"\x85\x01\x0c\x03keykeyke\x01\x08\0";
+    for before in [&b""[..], b"--part\r\ncontent-type: application/octet-stream\r\n\r\n", &[0; 512]] {
+        assert_eq!(unsearched(&[before, KEY].concat()), ["pgp is encrypted"], "{}", before.escape_ascii());
+    }
+    assert_eq!(unsearched(&[&b"amid a large file"[..], KEY].concat()), [""; 0]);
+}
+
+#[test]
 fn what_cannot_be_opened_is_told_as_text_too() {
     for (content, name, why) in [
         (entry(1, 8), "zip", "is encrypted"),
