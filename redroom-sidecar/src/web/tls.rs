@@ -18,6 +18,9 @@ use crate::witness::Witness;
 /// How much of what was read last may not have been opened: two records and what is around them.
 pub(super) const UNREAD: usize = 36 * 1024;
 
+/// First byte of a record that may stand between those of a handshake.
+const CHANGE_CIPHER_SPEC: u8 = 0x14;
+
 /// A handshake that did not come about.
 pub(super) struct Refused {
     pub(super) server_name: Option<String>,
@@ -57,13 +60,16 @@ async fn shake(
     start.into_stream(config).await.map_err(|error| describe(&error))
 }
 
-/// The handshake at the beginning of what a client sent, without the records around it: they may be cut anywhere.
+/// The handshake at the beginning of what a client sent, without the records around it: they may be cut anywhere. Who is
+/// asked for another hello announces a change of ciphers before it.
 pub(super) fn handshake(sent: &[u8]) -> Vec<u8> {
     let mut joined = Vec::new();
     let mut rest = sent;
-    while let [super::TLS, _, _, high, low, after @ ..] = rest {
+    while let [kind @ (super::TLS | CHANGE_CIPHER_SPEC), _, _, high, low, after @ ..] = rest {
         let length = usize::from(u16::from_be_bytes([*high, *low])).min(after.len());
-        joined.extend_from_slice(&after[..length]);
+        if *kind == super::TLS {
+            joined.extend_from_slice(&after[..length]);
+        }
         rest = &after[length..];
     }
     joined
@@ -81,4 +87,18 @@ fn config(tenant: &Tenant, hello: &ClientHello<'_>, meant: IpAddr) -> Result<Arc
     let mut config = ServerConfig::clone(&config);
     config.alpn_protocols.clear();
     Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::handshake;
+
+    #[test]
+    fn a_second_hello_is_joined_behind_the_change_of_ciphers_before_it() {
+        let sent =
+            b"\x16\x03\x01\0\x02he\x14\x03\x03\0\x01\x01\x16\x03\x03\0\x01l\x16\x03\x03\0\x02lo\x17\x03\x03\0\x01x";
+        assert_eq!(handshake(sent), b"hello");
+        assert_eq!(handshake(&sent[..22]), b"hel", "cut in a record's head");
+        assert_eq!(handshake(&sent[..25]), b"hell", "cut in a record");
+    }
 }
