@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use crate::dns::elsewhere;
 use crate::domain::labels;
 use crate::intake::{Intake, note, note_searched};
 use crate::pipe::Piped;
@@ -419,6 +420,8 @@ pub(crate) async fn report_rest<S: AsyncRead + Unpin>(
         }
     }
     rest.fill(&mut hit);
+    let messages = elsewhere::search_stream(tenant.secrets(), hit.body.as_bytes());
+    note_searched(&mut hit, Part::Body, messages);
     hit.complete = true;
     party.tell(&hit);
     slot.reports.hit(tenant, &hit).await;

@@ -2,6 +2,7 @@
 //! look-up is a hit with its name as it was sent.
 
 pub(crate) mod datagrams;
+pub(crate) mod elsewhere;
 pub(crate) mod lookup;
 pub(crate) mod stream;
 
@@ -66,6 +67,7 @@ fn other(tenant: &Tenant, meant: SocketAddr, message: &[u8]) -> Hit {
     let mut intake = Intake::new(tenant.secrets());
     intake.feed(message);
     intake.fill(&mut hit);
+    note_searched(&mut hit, Part::Body, elsewhere::search_message(tenant.secrets(), message));
     note_address(&mut hit.secrets, tenant.secrets(), meant.ip());
     hit.fault = Some("a dns message without a question that can be read".to_owned());
     hit.complete = true;

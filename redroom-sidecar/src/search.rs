@@ -39,6 +39,7 @@
 //! | in UTF-16 or UTF-32, with a mark or without, in base64 too | found | `forms::wide_characters_are_found_in_either_byte_order_at_any_offset` |
 //! | any of these, in noise, cut anywhere | found | `properties::a_disguised_secret_in_noise_is_found_in_any_chunks` |
 //! | in a DNS name, over its labels | found | `a_dns_name_is_searched_with_dots_and_joined` |
+//! | the same over TLS, over HTTPS, at any port | found | `dns::a_secret_in_a_name_is_found_whichever_way_its_message_goes` |
 //! | in gzip, zlib, ZIP, Zstandard, tar, three inside each other | found | `containers::every_encoding_is_found_in_every_container_to_the_third_depth` |
 //! | in a format that cannot be opened: xz, bzip2, 7z, RAR, LZ4 | told | `containers::what_cannot_be_opened_is_told` |
 //! | encrypted in ZIP, by `openssl enc`, by OpenPGP with armour or without | told | the same |

@@ -15,6 +15,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
+use crate::dns::elsewhere;
 use crate::door::EmptyRequest;
 use crate::intake::{Intake, note};
 use crate::losses::LostDatagrams;
@@ -168,6 +169,7 @@ impl Flow {
         // By itself, too: what came before may have been half of something else, and this may be.
         let mut alone = self.tenant.secrets().search_whole(datagram);
         alone.unsearched.retain(|part| !part.why.may_be_cut());
+        alone.join(elsewhere::search_message(self.tenant.secrets(), datagram));
         let more_is_closed = note_unsearched(&mut self.hit.unsearched, alone.unsearched);
         let news = note(&mut self.hit.secrets, Part::Body, &alone.matches) || more_is_closed;
         if note(&mut self.hit.secrets, Part::Body, self.intake.matches()) || news || !self.told {

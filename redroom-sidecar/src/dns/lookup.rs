@@ -74,6 +74,12 @@ impl Lookup {
 /// The labels of every name in a message after the first question's: in other questions, before records and in them. A name
 /// lies in pieces there, so that a search through the message would miss what is cut over several.
 pub(crate) fn other_names(message: &[u8]) -> Vec<Vec<&[u8]>> {
+    let has_question = message.get(4..6).is_some_and(|count| count != [0, 0]);
+    names(message).into_iter().skip(usize::from(has_question)).collect()
+}
+
+/// The same of all names.
+pub(crate) fn names(message: &[u8]) -> Vec<Vec<&[u8]>> {
     let mut names = Vec::new();
     // It ends where the message does, or breaks.
     let _ = collect_names(message, &mut names);
@@ -84,11 +90,9 @@ fn collect_names<'a>(message: &'a [u8], names: &mut Vec<Vec<&'a [u8]>>) -> Optio
     let number = |at: usize| message.get(at..at + 2).map(|two| usize::from(u16::from_be_bytes([two[0], two[1]])));
     let (questions, records) = (number(4)?, number(6)? + number(8)? + number(10)?);
     let mut at = 12;
-    for index in 0..questions.min(NAMES) {
+    for _ in 0..questions.min(NAMES) {
         let (name, end) = name_at(message, at)?;
-        if index > 0 {
-            names.push(name);
-        }
+        names.push(name);
         at = end + 4;
     }
     for _ in 0..records.min(NAMES) {

@@ -15,6 +15,7 @@ use super::Ports;
 use super::host::Meant;
 use super::socket;
 use crate::conversation::{Answer, Fragmented, Party, Reading, plain};
+use crate::dns::elsewhere;
 use crate::domain::labels;
 use crate::intake::{Intake, note, note_address, note_searched};
 use crate::search::{SecretSet, Unsearched, note_unsearched};
@@ -85,6 +86,8 @@ fn begin(party: &Party, head: &Parts, meant: &Meant) -> Hit {
     note_address(&mut hit.secrets, secrets, party.meant.ip());
     let unsearched = search_head(secrets, &hit.method, &hit.path, &hit.headers, &mut hit.secrets);
     note_unsearched(&mut hit.unsearched, unsearched);
+    let carried = elsewhere::search_target(secrets, &hit.path);
+    note_searched(&mut hit, Part::Target, carried);
     hit
 }
 
@@ -134,6 +137,8 @@ async fn read(party: &Party, body: Incoming, hit: &mut Hit) {
     let closed = intake.closed(&hit.headers);
     intake.fill(hit);
     note_unsearched(&mut hit.unsearched, closed);
+    let message = elsewhere::search_body(tenant.secrets(), &hit.headers, hit.body.as_bytes());
+    note_searched(hit, Part::Body, message);
     match reading.trailers() {
         Some(trailers) => {
             let trailers = octets(&trailers);

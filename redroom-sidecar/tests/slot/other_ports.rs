@@ -386,6 +386,17 @@ async fn an_address_that_spells_a_secret_is_read_whatever_is_sent_there() {
 }
 
 #[tokio::test]
+async fn a_secret_over_the_labels_of_a_name_is_found_in_datagrams_to_any_port() {
+    let Some(mut sidecar) = start() else { return };
+    let harness = harness(&mut sidecar);
+    harness.ready().await;
+    harness.begin(1, harness.scenario(vec![])).await;
+    let asked = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x05PLATY\x08PUS-7731\x05local\0\0\x0c\0\x01";
+    send(&sidecar, vec![("198.51.100.11:5353".to_owned(), asked)]).await;
+    harness.hit(|hit| hit.address.port() == 5353 && hit.secrets.len() == 1).await;
+}
+
+#[tokio::test]
 async fn a_datagram_belongs_to_the_run_in_which_it_came() {
     let Some(mut sidecar) = start() else { return };
     let harness = harness(&mut sidecar);
