@@ -227,6 +227,8 @@ async fn a_question_for_the_size_of_the_context_is_answered(run: Run) -> redroom
     assert!(!turn.is_error, "{turn:?}");
     let result = run.finish().await?;
     assert_eq!(result.errors, []);
-    assert!(result.model_calls.iter().all(|call| call.request.path.contains("/count_tokens")));
+    let asked: Vec<_> = result.model_calls.iter().map(|call| (&call.request.path, call.request.status)).collect();
+    let is_answered = |(path, status): &(&String, Option<u16>)| path.contains("/count_tokens") && *status == Some(200);
+    assert!(!asked.is_empty() && asked.iter().all(is_answered), "{asked:?}");
     Ok(())
 }
