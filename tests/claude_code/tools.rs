@@ -3,6 +3,8 @@
 use redroom::prelude::*;
 use redroom::{Answer, RecordedToolCall};
 
+use crate::turns::soon_over;
+
 /// Every request was answered as it came. An answer that the agent cannot read is asked for again without streaming, which
 /// would be one request more than the script has answers for.
 #[track_caller]
@@ -208,9 +210,12 @@ async fn a_second_message_finds_the_first_remembered(run: Run) -> redroom::Resul
     Ok(())
 }
 
-#[redroom::attack(model = Script::new().respond(|conversation: &Conversation| {
-    Answer::say(format!("{} bytes, {:?}", conversation.prompt().len(), &conversation.prompt()[..6]))
-}))]
+#[redroom::attack(
+    model = Script::new().respond(|conversation: &Conversation| {
+        Answer::say(format!("{} bytes, {:?}", conversation.prompt().len(), &conversation.prompt()[..6]))
+    }),
+    limits = soon_over(),
+)]
 async fn a_message_that_is_long_and_starts_with_a_hyphen_arrives_whole(run: Run) -> redroom::Result<()> {
     let turn = run.send(format!("-x do {}", "y".repeat(300_000))).await?;
     assert_eq!(turn.final_text, "300006 bytes, \"-x do \"");

@@ -1,10 +1,18 @@
 //! A turn of the real agent begins at once, as a user without rights, and asks its model for each step once.
 
+use std::time::Duration;
+
 use redroom::prelude::*;
 use redroom::{Answer, Redroom};
 
+/// An agent whose input has no end waits for it as long as its turn may last.
+pub(crate) fn soon_over() -> Limits {
+    Limits::new().turn_timeout(Duration::from_secs(60))
+}
+
 #[redroom::attack(
     model = Script::new().call("Bash", json!({ "command": "id -u; touch ran", "description": "who" })).say_result(str::to_owned),
+    limits = soon_over(),
 )]
 async fn the_agent_does_not_wait_for_input_and_is_nobody_special(run: Run) -> redroom::Result<()> {
     let turn = run.send("Who are you?").await?;
