@@ -47,7 +47,9 @@ const CLASSES: [Class; 256] = {
             digit @ b'a'..=b'f' => Class::Digit(digit - b'a' + 10),
             digit @ b'A'..=b'F' => Class::Digit(digit - b'A' + 10),
             b'\n' | b'\r' => Class::LineEnd,
-            b':' | b' ' | b'\t' | b'-' | b',' | b';' | b'.' | b'_' | b'\\' | b'"' | b'\'' => Class::Separator,
+            // What is a sign of percent-encoding or quoted-printable is found as that.
+            b'%' | b'=' => Class::Other,
+            b' ' | b'\t' | b'!'..=b'/' | b':'..=b'@' | b'['..=b'`' | b'{'..=b'~' => Class::Separator,
             b'x' | b'X' => Class::X,
             _ => Class::Other,
         };

@@ -113,7 +113,28 @@ fn hex_is_found_in_every_notation() {
             SECRET.bytes().map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") }).collect();
         pairs.join(separator)
     };
-    for separator in ["", ":", " ", "\n", "-", "\\x", "0x", ", ", ",0x", ", 0x", ",\n    0x", "\r\n", "\t", "."] {
+    for separator in [
+        "",
+        ":",
+        " ",
+        "\n",
+        "-",
+        "\\x",
+        "0x",
+        ", ",
+        ",0x",
+        ", 0x",
+        ",\n    0x",
+        "\r\n",
+        "\t",
+        ".",
+        "|",
+        "/",
+        ">, <",
+        "+",
+        "*",
+        ")(",
+    ] {
         for upper in [false, true] {
             for (before, after) in [
                 ("", ""),
