@@ -44,7 +44,7 @@
 //! | in a format that cannot be opened: xz, bzip2, 7z, RAR, LZ4 | told | `containers::what_cannot_be_opened_is_told` |
 //! | encrypted in ZIP, by `openssl enc`, by OpenPGP with armour or without | told | the same |
 //! | any of these two in base64 or hexadecimal digits | told | `containers::what_cannot_be_opened_is_told_as_text_too` |
-//! | in what lies deeper than three containers, is damaged, or is a bomb | told | `containers::what_lies_deeper_than_the_third_is_told`, `containers::a_bomb_is_searched_within_bounds_and_told`, `containers::a_container_that_breaks_off_is_searched_as_far_as_it_goes` |
+//! | in what lies deeper than three containers, is damaged, or is a bomb | told | `containers::what_lies_deeper_than_the_third_is_told`, `containers::what_lies_deeper_as_text_is_told_too`, `containers::a_bomb_is_searched_within_bounds_and_told`, `containers::a_container_that_breaks_off_is_searched_as_far_as_it_goes` |
 //! | reversed, in rot13, base58, base85, as decimal numbers, in words of another byte order (`od -x`) | missed | `forms::what_is_said_not_to_be_found_is_not` |
 //! | in base64 of base64, of hex digits, of another escape | missed | the same |
 //! | in pieces that are not next to each other, over several streams, or in part | missed | the same |

@@ -42,6 +42,12 @@ pub enum Container {
     ContentCoding,
 }
 
+impl Container {
+    fn is_text(self) -> bool {
+        matches!(self, Container::Base64 | Container::Hex)
+    }
+}
+
 impl fmt::Display for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -157,20 +163,24 @@ pub(super) const DEPTH: usize = 3;
 /// The containers that bytes lie in, outermost first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Chain {
-    /// Each container may have text around it.
-    links: [Option<Container>; 2 * DEPTH],
+    /// Each container may have text around it, and the innermost may hold text as well.
+    links: [Option<Container>; 2 * DEPTH + 1],
 }
 
 impl Chain {
     /// One container deeper; `None` where that is too deep.
     pub(super) fn with(mut self, container: Container) -> Option<Self> {
-        let is_text = |container: &Container| matches!(container, Container::Base64 | Container::Hex);
-        let depth = self.links.iter().flatten().filter(|container| !is_text(container)).count();
-        if depth == DEPTH {
+        let depth = self.links.iter().flatten().filter(|container| !container.is_text()).count();
+        if depth == DEPTH && !container.is_text() {
             return None;
         }
         *self.links.iter_mut().find(|link| link.is_none())? = Some(container);
         Some(self)
+    }
+
+    /// Whether the innermost is text that stands for bytes.
+    pub(super) fn ends_in_text(&self) -> bool {
+        self.links.iter().flatten().last().is_some_and(|container| container.is_text())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -194,7 +204,8 @@ mod tests {
         });
         assert_eq!(chain.unwrap().to_vec().len(), 6);
         assert_eq!(chain.unwrap().with(Container::Gzip), None);
-        assert_eq!(chain.unwrap().with(Container::Hex), None);
+        let text = chain.unwrap().with(Container::Hex);
+        assert_eq!(text.and_then(|chain| chain.with(Container::Gzip)), None);
     }
 
     #[test]

@@ -108,6 +108,11 @@ impl Opener {
         self.certainty == Certainty::Doubtful
     }
 
+    /// Whether two characters may be all of it: text that looks like digits or base64, and goes on as no such thing.
+    fn is_text(&self) -> bool {
+        self.container == Container::Zlib && self.place.chain.ends_in_text()
+    }
+
     /// Takes the next bytes. `false`: it is over, and was closed.
     pub(super) fn feed(&mut self, input: &[u8], search: &mut Search<'_>) -> bool {
         let outcome = match &mut self.stage {
@@ -196,7 +201,9 @@ impl Opener {
             },
             // It made room where so many begin at once that chance is no reason.
             Some(Why::TooMany) => true,
-            Some(Why::Incomplete) => !self.is_doubtful() && self.content.bytes > 0 || self.is_proven(),
+            Some(Why::Incomplete) => {
+                self.is_proven() || self.content.bytes > 0 && !self.is_doubtful() && !self.is_text()
+            }
             Some(_) => !self.is_doubtful() || self.is_proven(),
         };
         if let Some(why) = why.filter(|_| is_told) {
