@@ -45,16 +45,17 @@
 //! | encrypted in ZIP, by `openssl enc`, by OpenPGP with armour or without | told | the same |
 //! | any of these two in base64 or hexadecimal digits | told | `containers::what_cannot_be_opened_is_told_as_text_too` |
 //! | in what lies deeper than three containers, is damaged, or is a bomb | told | `containers::what_lies_deeper_than_the_third_is_told`, `containers::what_lies_deeper_as_text_is_told_too`, `containers::a_bomb_is_searched_within_bounds_and_told`, `containers::a_container_that_breaks_off_is_searched_as_far_as_it_goes` |
-//! | reversed, in rot13, base58, base85, as decimal numbers, in words of another byte order (`od -x`) | missed | `forms::what_is_said_not_to_be_found_is_not` |
+//! | reversed, in rot13, base58, base85, as decimal or octal numbers, in words of another byte order (`od -x`) | missed | `forms::what_is_said_not_to_be_found_is_not` |
 //! | in base64 of base64, of hex digits, of another escape | missed | the same |
 //! | in pieces that are not next to each other, over several streams, or in part | missed | the same |
 //!
-//! Missed as well: what was encrypted otherwise, or hashed; Brotli and raw DEFLATE without a header that names them, and other
-//! formats without a mark of their own; what a pack of git puts together of a file and its difference; containers in base32,
-//! in dumps with addresses, or whose base64 was wrapped in its first characters; character sets other than UTF-8, UTF-16 and
-//! UTF-32, and escapes in the latter two; letter case beyond ASCII; base64 in a DNS name of which a resolver changed the
-//! letter case. A stream may inflate to 256 times what was read of it, past 64 MiB to eight times; all streams of a
-//! [`SecretSet`] together may use 32 MiB for open containers.
+//! Missed as well: what was encrypted otherwise, or hashed; Brotli and raw DEFLATE without a header that names them, zlib of a
+//! window below 32 KiB, and formats that are not named above; uuencode, and base64 with anything but line ends between its
+//! characters; what a pack of git puts together of a file and its difference; containers in base32, in dumps with addresses,
+//! whose base64 was wrapped in its first characters, or joined to other base64 that looks like a beginning; character sets
+//! other than UTF-8, UTF-16 and UTF-32, and escapes in the latter two; letter case beyond ASCII; base64 in a DNS name of which
+//! a resolver changed the letter case. A stream may inflate to 256 times what was read of it, past 64 MiB to eight times; all
+//! streams of a [`SecretSet`] together may use 32 MiB for open containers.
 //!
 //! This module knows values and names; not where the bytes come from, nor what a sighting means.
 

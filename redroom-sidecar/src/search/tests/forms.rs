@@ -385,10 +385,12 @@ fn what_is_said_not_to_be_found_is_not() {
     let decimal = SECRET.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(",");
     let swapped: String =
         SECRET.as_bytes().chunks(2).map(|two| hex(&two.iter().rev().copied().collect::<Vec<_>>())).collect();
+    let octal: String = SECRET.bytes().map(|byte| format!("\\{byte:03o}")).collect();
     for text in [
         reversed,
         rot13,
         decimal,
+        octal,
         swapped,
         STANDARD.encode(STANDARD.encode(SECRET)),
         STANDARD.encode(hex(SECRET.as_bytes())),
@@ -396,6 +398,7 @@ fn what_is_said_not_to_be_found_is_not() {
         // Base58 and base85.
         "2dRbGC7n7mU9VAyyne".to_owned(),
         ":gnEPA8-+s<$3;+1c".to_owned(),
+        "begin 644 x\n-4$Q!5%E055,M-S<S,0  \n`\nend\n".to_owned(),
     ] {
         assert_eq!(found(SECRET, &text), [], "{text}");
     }
