@@ -54,6 +54,9 @@ trait Spotter: Default {
 trait Decode {
     fn new(beginning: Beginning) -> Self;
 
+    /// Whether its next byte is that behind a beginning which has just been seen.
+    fn is_at(&self, beginning: Beginning) -> bool;
+
     /// Takes a byte of the text; `Err` if it is none of the armour.
     fn step(&mut self, byte: u8) -> Result<Option<u8>, End>;
 }
@@ -89,13 +92,14 @@ struct Armour<S: Spotter> {
     outermost: Option<u64>,
     position: u64,
     spotter: S,
-    open: Option<Box<(S::Decoder, Source)>>,
+    /// One for each alignment at most: what looks like a beginning at one does not hide what stands at another.
+    open: Vec<(S::Decoder, Source)>,
 }
 
 impl<S: Spotter> Armour<S> {
     fn new(chain: Chain, outermost: Option<u64>) -> Self {
         let chain = chain.with(S::CONTAINER);
-        Armour { chain, outermost, position: 0, spotter: S::default(), open: None }
+        Armour { chain, outermost, position: 0, spotter: S::default(), open: Vec::new() }
     }
 
     fn feed(&mut self, text: &[u8], search: &mut Search<'_>) {
@@ -105,52 +109,67 @@ impl<S: Spotter> Armour<S> {
             let (before, after) = rest.split_at(length);
             self.decode(before, search);
             self.position += length as u64;
-            if self.open.is_none() {
-                let outermost = self.outermost.unwrap_or(self.position);
-                let mut source = Source::new(chain, Some(outermost));
-                source.feed(&beginning.bytes[..beginning.length], search);
-                self.open = Some(Box::new((S::Decoder::new(beginning), source)));
-            }
+            self.begin(chain, beginning, search);
             rest = after;
         }
         self.decode(rest, search);
         self.position += rest.len() as u64;
     }
 
-    fn decode(&mut self, text: &[u8], search: &mut Search<'_>) {
-        let Some(open) = &mut self.open else { return };
-        let (decoder, source) = &mut **open;
-        let mut batch = [0; BATCH];
-        let mut filled = 0;
-        let mut ended = false;
-        for &byte in text {
-            match decoder.step(byte) {
-                Ok(None) => {}
-                Ok(Some(byte)) => {
-                    batch[filled] = byte;
-                    filled += 1;
-                    if filled == BATCH {
-                        source.feed(&batch, search);
-                        filled = 0;
-                    }
-                }
-                Err(End) => {
-                    ended = true;
-                    break;
-                }
-            }
+    fn begin(&mut self, chain: Chain, beginning: Beginning, search: &mut Search<'_>) {
+        if self.open.iter().any(|(decoder, _)| decoder.is_at(beginning)) {
+            return;
         }
-        source.feed(&batch[..filled], search);
-        if ended && let Some(open) = self.open.take() {
-            open.1.finish(search);
+        let outermost = Some(self.outermost.unwrap_or(self.position));
+        // The first may be where it all begins; of others, many are there by chance.
+        let mut source = match self.open.is_empty() {
+            true => Source::new(chain, outermost),
+            false => Source::amid(chain, outermost),
+        };
+        // Where nothing was opened so far, the alignment was chance.
+        self.open.retain(|(_, source)| !source.is_idle());
+        source.feed(&beginning.bytes[..beginning.length], search);
+        self.open.push((S::Decoder::new(beginning), source));
+    }
+
+    fn decode(&mut self, text: &[u8], search: &mut Search<'_>) {
+        for mut open in std::mem::take(&mut self.open) {
+            match decode(&mut open, text, search) {
+                Ok(()) => self.open.push(open),
+                Err(End) => open.1.finish(search),
+            }
         }
     }
 
     fn finish(self, search: &mut Search<'_>) {
-        if let Some(open) = self.open {
-            open.1.finish(search);
+        self.open.into_iter().for_each(|(_, source)| source.finish(search));
+    }
+}
+
+fn decode(open: &mut (impl Decode, Source), text: &[u8], search: &mut Search<'_>) -> Result<(), End> {
+    let (decoder, source) = open;
+    let mut batch = [0; BATCH];
+    let mut filled = 0;
+    let mut end = Ok(());
+    for &byte in text {
+        match decoder.step(byte) {
+            Ok(None) => {}
+            Ok(Some(byte)) => {
+                batch[filled] = byte;
+                filled += 1;
+                if filled == BATCH {
+                    source.feed(&batch, search);
+                    filled = 0;
+                }
+            }
+            Err(End) => {
+                end = Err(End);
+                break;
+            }
         }
     }
+    source.feed(&batch[..filled], search);
+    end
 }
 
 /// The escapes that armour may be written with.

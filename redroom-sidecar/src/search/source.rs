@@ -13,13 +13,25 @@ pub(super) struct Source {
     /// Where the outermost container began; `None` in the stream itself.
     outermost: Option<u64>,
     position: u64,
+    /// Whether its first byte is one among others, so that nothing is sure to begin there.
+    amid: bool,
     signs: Signs,
     openers: Vec<Opener>,
 }
 
 impl Source {
     pub(super) fn new(chain: Chain, outermost: Option<u64>) -> Self {
-        Source { chain, outermost, position: 0, signs: Signs::default(), openers: Vec::new() }
+        Source { chain, outermost, position: 0, amid: false, signs: Signs::default(), openers: Vec::new() }
+    }
+
+    /// One that begins amid other bytes.
+    pub(super) fn amid(chain: Chain, outermost: Option<u64>) -> Self {
+        Source { amid: true, ..Source::new(chain, outermost) }
+    }
+
+    /// Whether nothing is open in it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.openers.is_empty()
     }
 
     pub(super) fn feed(&mut self, bytes: &[u8], search: &mut Search<'_>) {
@@ -54,10 +66,11 @@ impl Source {
         }
         let begun = self.position.saturating_sub(sign.len());
         let place = Place { chain: self.chain, offset: self.outermost.unwrap_or(begun) };
+        let is_first = begun == 0 && !self.amid;
         let certainty = match sign {
             // Two bytes begin a text as well: `x^2`, the digits of a checksum.
-            Sign::Zlib if begun == 0 => Certainty::Likely,
-            _ if begun == 0 => Certainty::Certain,
+            Sign::Zlib if is_first => Certainty::Likely,
+            _ if is_first => Certainty::Certain,
             Sign::Zlib => Certainty::Doubtful,
             _ => Certainty::Likely,
         };

@@ -106,6 +106,10 @@ impl Decode for Decoder {
         Decoder { escape: Escape::None, at_line_start: false, bits: beginning.bits, count: beginning.count }
     }
 
+    fn is_at(&self, beginning: Beginning) -> bool {
+        self.count == beginning.count
+    }
+
     #[inline]
     fn step(&mut self, byte: u8) -> Result<Option<u8>, End> {
         let byte = match self.escape.step(byte) {

@@ -100,6 +100,10 @@ impl Decode for Decoder {
         Decoder { escape: Escape::None, high: None }
     }
 
+    fn is_at(&self, _: Beginning) -> bool {
+        self.high.is_none()
+    }
+
     #[inline]
     fn step(&mut self, byte: u8) -> Result<Option<u8>, End> {
         let byte = match self.escape.step(byte) {

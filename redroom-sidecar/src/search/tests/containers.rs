@@ -244,6 +244,19 @@ fn what_lies_deeper_than_the_third_is_told() {
 }
 
 #[test]
+fn what_looks_like_a_beginning_hides_none_that_stands_in_the_same_text() {
+    let content = gzip(&text(SECRET));
+    for (decoy, armour) in ["UmFyx", "H4sIx", "H4sIxUmFy", "QlpoUmFyxH4sI", "Amid/UmFy/text/that/goes/on"]
+        .map(|decoy| (decoy, STANDARD.encode(&content)))
+        .into_iter()
+        .chain(["1f8b080", "526172a", "377abc0526172"].map(|decoy| (decoy, hex(&content))))
+    {
+        let matches = searched(format!("{decoy}{armour}").as_bytes()).matches;
+        assert_eq!(matches.len(), 1, "{decoy}: {matches:?}");
+    }
+}
+
+#[test]
 fn what_lies_deeper_as_text_is_told_too() {
     let noise = private_key().into_bytes();
     for (armour, name) in [(STANDARD.encode(gzip(&text(SECRET))), "base64"), (hex(&zlib(&noise)), "hex")] {
