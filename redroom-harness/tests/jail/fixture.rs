@@ -125,6 +125,11 @@ pub(crate) fn eventually(patience: Duration, what: &str, mut holds: impl FnMut()
     Ok(())
 }
 
+/// A number of seconds that nobody else sleeps for.
+pub(crate) fn mark() -> String {
+    format!("9{}", uuid::Uuid::new_v4().as_u128() % 1_000_000_000_000)
+}
+
 /// How many processes of this machine have this among their arguments.
 pub(crate) fn processes_with(argument: &str) -> usize {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::AsyncReadExt;
 
 use crate::Body;
-use crate::fixture::{Fixture, Heard, ensure, eventually, processes_with, said, same, shell};
+use crate::fixture::{Fixture, Heard, ensure, eventually, mark, processes_with, said, same, shell};
 use crate::holdings::children;
 
 pub(crate) const VICTIM_ARGUMENT: &str = "__trial-victim";
@@ -24,11 +24,6 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("a_start_that_is_given_up_leaves_no_process", given_up),
     ("many_sandboxes_start_at_once", many),
 ];
-
-/// A number of seconds that nobody else sleeps for.
-fn mark() -> String {
-    format!("9{}", uuid::Uuid::new_v4().as_u128() % 1_000_000_000_000)
-}
 
 /// Another process with an agent at work in a sandbox, whose processes have `mark` among their arguments.
 fn start(mark: &str) -> Result<Child, Failed> {
@@ -98,15 +93,7 @@ fn killed_above(fixture: &Fixture, whom: Above) -> Result<(), Failed> {
             let sandbox = place.sandbox(Vec::new()).await?;
             said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
             eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
-            let find = || {
-                let keepers = children(std::process::id()).into_iter();
-                let mut ways =
-                    keepers.flat_map(|keeper| children(keeper).into_iter().map(move |helper| (keeper, helper)));
-                ways.find(|(_, helper)| children(*helper).iter().any(|first| holds(*first, &mark)))
-            };
-            // The first process inherits it when the shell is gone.
-            eventually(Duration::from_secs(2), "a helper of this process has it", || find().is_some())?;
-            let (keeper, helper) = find().ok_or("no helper of this process has it any more")?;
+            let (keeper, helper) = above_it(&mark)?;
             let first = children(helper);
             let above = match whom {
                 Above::Helper => helper,
@@ -120,6 +107,18 @@ fn killed_above(fixture: &Fixture, whom: Above) -> Result<(), Failed> {
             Ok(())
         }
     })
+}
+
+/// The keeper and the helper of the sandbox that has a process with `mark` among its arguments.
+fn above_it(mark: &str) -> Result<(u32, u32), Failed> {
+    let find = || {
+        let keepers = children(std::process::id()).into_iter();
+        let mut ways = keepers.flat_map(|keeper| children(keeper).into_iter().map(move |helper| (keeper, helper)));
+        ways.find(|(_, helper)| children(*helper).iter().any(|first| holds(*first, mark)))
+    };
+    // The first process inherits it when the shell is gone.
+    eventually(Duration::from_secs(2), "a helper of this process has it", || find().is_some())?;
+    find().ok_or_else(|| "no helper of this process has it any more".into())
 }
 
 /// Whether a process has started one with `mark` among its arguments, or adopted it.
@@ -141,8 +140,10 @@ fn closed(fixture: &Fixture) -> Result<(), Failed> {
         let sandbox = place.sandbox(Vec::new()).await?;
         said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
         eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
-        place.slot.close().await?;
-        place.slot.close().await?;
+        for _ in 0..2 {
+            let closed = tokio::time::timeout(Duration::from_secs(10), place.slot.close()).await;
+            closed.map_err(|_| "the slot was not closed within 10 s")??;
+        }
         let mut rest = Vec::new();
         let read = tokio::time::timeout(Duration::from_secs(5), place.link.read_to_end(&mut rest)).await;
         ensure(read.is_ok(), || "the link did not end".to_owned())?;
@@ -167,8 +168,12 @@ fn given_up(fixture: &Fixture) -> Result<(), Failed> {
         for patience in [0, 1, 2, 4, 8, 16] {
             let _ = tokio::time::timeout(Duration::from_millis(patience), place.sandbox(Vec::new())).await;
         }
-        let sandbox = place.sandbox(Vec::new()).await?;
-        said(&*sandbox, "true").await?;
+        let (sandbox, mark) = (place.sandbox(Vec::new()).await?, mark());
+        said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
+        let (keeper, helper) = above_it(&mark)?;
+        // The next sandbox's may wait.
+        let others = || children(keeper).into_iter().filter(|pid| *pid != helper && runs(*pid)).count();
+        eventually(Duration::from_secs(5), "no helper of those that were given up is left", || others() <= 1)?;
         Ok(sandbox.remove().await?)
     })
 }
