@@ -1,17 +1,19 @@
 //! Commands, and how they end.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
-use redroom_harness::backend::{Ended, Exec, Fate};
+use redroom_harness::backend::{Ended, Exec, Fate, Sink, Stream};
 
 use crate::Body;
-use crate::fixture::{Fixture, Heard, ensure, ran, said, same, shell};
+use crate::fixture::{Fixture, Heard, ensure, eventually, mark, processes_with, ran, said, same, shell};
 
 pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("exit_codes_are_those_of_the_command", exit_codes),
     ("what_cannot_be_started_is_told_in_the_backends_words", not_started),
     ("input_and_output_arrive_whole", streams),
+    ("what_was_said_before_the_end_is_heard_after_it", last_words),
     ("large_arguments_and_environments_arrive_whole", large),
     ("a_command_past_its_time_is_killed_with_all_its_kin", timeout),
     ("a_command_that_prints_too_much_is_ended", output_limit),
@@ -63,6 +65,37 @@ fn streams(fixture: &Fixture) -> Result<(), Failed> {
         same(found, (Some(4), 20_000_000, &b"warning\n"[..]), "both streams")?;
         Ok(sandbox.remove().await?)
     })
+}
+
+/// Whoever listens is at the first of two streams until the command has ended: what waits in the other is heard all the same.
+fn last_words(fixture: &Fixture) -> Result<(), Failed> {
+    fixture.in_slot(|place| async move {
+        let sandbox = place.sandbox(Vec::new()).await?;
+        for _ in 0..5 {
+            let mark = mark();
+            let argv = ["bash", "-c", "echo out; echo err >&2", "bash", &mark].map(str::to_owned).into();
+            let mut slow = Slow { heard: Heard::default(), mark };
+            let end = sandbox.exec(Exec { argv, ..shell("") }, &mut slow).await?;
+            same((end.exit_code, end.ended), (Some(0), Ended::Itself), "its end")?;
+            let heard = (slow.heard.out.as_slice(), slow.heard.err.as_slice());
+            same(heard, (&b"out\n"[..], &b"err\n"[..]), "what was heard")?;
+        }
+        Ok(sandbox.remove().await?)
+    })
+}
+
+/// Hears, and waits until the command is gone before it goes on.
+struct Slow {
+    heard: Heard,
+    mark: String,
+}
+
+impl Sink for Slow {
+    fn write(&mut self, stream: Stream, chunk: &[u8]) -> ControlFlow<()> {
+        let gone = || processes_with(&self.mark) == 0;
+        eventually(Duration::from_secs(10), "its end", gone).expect("it has nothing more to say");
+        self.heard.write(stream, chunk)
+    }
 }
 
 fn large(fixture: &Fixture) -> Result<(), Failed> {
