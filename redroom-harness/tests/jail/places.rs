@@ -1,12 +1,12 @@
 //! What a sandbox holds, and what is taken out of it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use redroom_harness::backend::{Backend, Owner, PlacedEntry, PlacedKind, Program, SandboxLimits, SandboxSpec};
 
 use crate::Body;
-use crate::fixture::{Collected, Fixture, MIB, ensure, said, same};
+use crate::fixture::{Collected, Fixture, MIB, ensure, eventually, mark, processes_with, said, same};
 
 pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("what_is_placed_is_there_and_belongs_to_whom_it_should", placed),
@@ -15,6 +15,9 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("a_program_may_lie_where_nobody_else_can_look", program),
     ("a_slot_takes_one_sandbox_after_the_other_in_little_time", again),
 ];
+
+/// Many times what it takes where nobody else wants the processors.
+const LITTLE: Duration = Duration::from_millis(800);
 
 fn file(path: &str, owner: Owner, content: &str) -> PlacedEntry {
     let kind = PlacedKind::File(content.as_bytes().to_vec().into());
@@ -57,7 +60,11 @@ fn collected(fixture: &Fixture) -> Result<(), Failed> {
         let script = "echo new > new; ln -s /etc/passwd link; mkfifo fifo; chmod 000 kept; echo log > /tmp/log
              nohup sh -c 'while :; do echo x >> growing; done' >/dev/null 2>&1 & until [ -s growing ]; do :; done";
         said(&*sandbox, script).await?;
+        let mark = mark();
+        said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
+        eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
         sandbox.freeze().await?;
+        same(processes_with(&mark), 0, "processes that live")?;
         sandbox.freeze().await?;
         let roots = ["/workspace", "/tmp", "/nowhere", "/home/agent", "/var/tmp", "/run/lock"];
         let (before, after) = (Collected::of(&*sandbox, &roots).await?, Collected::of(&*sandbox, &roots).await?);
@@ -128,6 +135,7 @@ fn again(fixture: &Fixture) -> Result<(), Failed> {
             times.push(begun.elapsed());
         }
         times.sort();
+        ensure(times[10] < LITTLE, || format!("{:?} in the middle", times[10]))?;
         eprintln!("a sandbox, `bash -c true` and its end: {:?} in the middle of {} times", times[10], times.len());
         Ok(())
     })
