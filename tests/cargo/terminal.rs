@@ -44,17 +44,18 @@ fn shown(arguments: &[&str], variables: &[(&str, &str)]) -> String {
 }
 
 pub(crate) fn what_is_under_way_is_shown_on_a_terminal_in_forty_columns() {
-    let text = shown(&["many::m0", "--skip", "m05", "--test-threads", "2"], &[]);
+    let text = shown(&["many::m0", "an_attack_names_a_secret", "--skip", "m05", "--test-threads", "2"], &[]);
     assert!(text.contains("test fixture::many::m01 ... \x1b[32mok\x1b[0m"), "{text}");
-    assert!(text.contains("\x1b[J") && text.contains("/8 done") && text.contains("  0: fixture::many"), "{text}");
+    assert!(text.contains("\x1b[J") && text.contains("/9 done") && text.contains("  0: fixture::many"), "{text}");
     // What stands below the results is cut to the terminal's width: else taking it away would leave some of it.
     let status =
         text.lines().filter(|line| line.contains(" done, ") || line.starts_with("  0: ") || line.starts_with("  1: "));
     let plain = |line: &str| line.rsplit("\x1b[J").next().unwrap_or_default().trim_end().chars().count();
-    assert!(status.clone().count() > 0 && status.clone().all(|line| plain(line) <= 40), "{text}");
+    assert!(status.clone().all(|line| plain(line) <= 40), "{text}");
+    assert!(status.clone().any(|line| line.contains("fixture::setups::") && line.contains('…')), "{text}");
     // Nothing is left below the last words.
     let last = text.rsplit("\x1b[J").next().unwrap();
-    assert!(last.contains("test result: ") && !last.contains("/8 done"), "{text}");
+    assert!(last.contains("test result: ") && !last.contains("/9 done"), "{text}");
 
     let plain = shown(&["many::m01"], &[("NO_COLOR", "1")]);
     assert!(plain.contains("... ok\r\n") && !plain.contains("\x1b[32m"), "{plain}");
