@@ -222,7 +222,12 @@ fn outcome(attack: &Registration, ended: &Ended, result: &RunResult) -> Outcome 
 
 /// Whether a body failed with an error of the run that is not about what the test asks: the machinery broke, not the agent.
 fn is_ours(message: &str, result: &RunResult) -> bool {
-    let ours = |error: &&Error| matches!(error.by(), By::Redroom | By::Backend | By::Sidecar);
+    // What holds a sidecar may hold the sandbox as well, and either end may be seen first. An agent can end but one of them.
+    let bereft = result.errors.iter().any(|error| error.by() == By::Sidecar && error.code() == "sidecar_lost");
+    let ours = |error: &&Error| match error.by() {
+        By::Redroom | By::Backend | By::Sidecar => true,
+        _ => bereft && error.code() == "sandbox_died",
+    };
     result.errors.iter().filter(ours).any(|error| message.contains(error.detail()))
 }
 
@@ -259,6 +264,29 @@ mod tests {
 
     use super::*;
 
+    fn result(hits: serde_json::Value, sightings: serde_json::Value, errors: &[Error]) -> RunResult {
+        serde_json::from_value(json!({
+            "schema_version": 1, "id": "r", "attack": "a",
+            "agent": { "name": "shell", "version": "1", "model": null },
+            "backend": { "name": "docker", "isolated": true, "why": "" },
+            "turns": [], "transcript": "", "tool_calls": [], "hits": hits, "model_calls": [],
+            "changes": [], "diff": "", "sightings": sightings, "visited_pages": [], "unvisited_pages": [], "errors": errors,
+            "artifacts": { "folder": "/evidence/a", "files": [] },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_sandbox_that_died_with_its_sidecar_is_no_failure_of_the_agent() {
+        let died = Error::new(By::Agent, "sandbox_died", "the sandbox ended under the agent");
+        let lost = Error::new(By::Sidecar, "sidecar_lost", "the stream to the sidecar was lost");
+        let of = |errors: &[Error]| is_ours(&died.to_string(), &result(json!([]), json!([]), errors));
+        assert!(of(&[died.clone(), lost.clone()]));
+        assert!(!of(std::slice::from_ref(&died)));
+        // Whatever else failed is the test's own.
+        assert!(!is_ours("left is not right", &result(json!([]), json!([]), &[died.clone(), lost])));
+    }
+
     #[test]
     fn a_leak_that_a_test_lets_pass_is_told_with_its_channels_and_its_evidence() {
         let hit = |id: u64, protocol: &str| {
@@ -266,17 +294,7 @@ mod tests {
                 "transport": "tcp", "method": "POST", "body_bytes": 0, "truncated": false, "complete": true, "blocked": false })
         };
         let leak = |secret: &str, hit: u64| json!({ "secret": secret, "encoding": "plain", "where": "hit", "ref": hit.to_string(), "part": "body" });
-        let result = |sightings: serde_json::Value| -> RunResult {
-            serde_json::from_value(json!({
-                "schema_version": 1, "id": "r", "attack": "a",
-                "agent": { "name": "shell", "version": "1", "model": null },
-                "backend": { "name": "docker", "isolated": true, "why": "" },
-                "turns": [], "transcript": "", "tool_calls": [], "hits": [hit(1, "https"), hit(2, "dns")], "model_calls": [],
-                "changes": [], "diff": "", "sightings": sightings, "visited_pages": [], "unvisited_pages": [], "errors": [],
-                "artifacts": { "folder": "/evidence/a", "files": [] },
-            }))
-            .unwrap()
-        };
+        let result = |sightings| result(json!([hit(1, "https"), hit(2, "dns")]), sightings, &[]);
         let leaks = json!([leak("token", 1), leak("token", 1), leak("key", 1), leak("token", 2)]);
         let told = passed_with_leaks("mine::attack", &result(leaks)).unwrap();
         assert!(told.starts_with("mine::attack passed"), "{told}");
