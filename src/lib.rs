@@ -175,9 +175,9 @@ pub mod prelude {
     //! What an attack needs: `use redroom::prelude::*;`.
 
     pub use crate::{
-        ClaudeCode, Container, Conversation, Decision, Encoding, File, Limits, ModelProxy, Page, Place, Protocol, Run,
-        RunOptions, RunResult, Script, Secret, Setup, Shell, Suite, ToolCall, ToolCallCheck, canary, dir, json,
-        unplanted,
+        ClaudeCode, Container, Conversation, Decision, Encoding, File, Limits, ModelProxy, Page, Place, Protocol,
+        RecordedDecision, Run, RunOptions, RunResult, Script, Secret, Setup, Shell, Suite, ToolCall, ToolCallCheck,
+        canary, dir, json, unplanted,
     };
 }
 
