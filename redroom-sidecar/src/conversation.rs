@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::dns::elsewhere;
+use crate::dns::elsewhere::Messages;
 use crate::domain::labels;
 use crate::intake::{Intake, note, note_searched};
 use crate::pipe::Piped;
@@ -403,8 +403,11 @@ pub(crate) async fn report_rest<S: AsyncRead + Unpin>(
     let mut hit = party.hit_without_request();
     hit.fault = fault;
     let mut rest = Intake::new(tenant.secrets());
-    rest.feed(&party.memory.take());
+    let mut messages = Messages::default();
+    let said = party.memory.take();
+    rest.feed(&said);
     party.memory.retire();
+    note_searched(&mut hit, Part::Body, messages.feed(tenant.secrets(), &said));
     rest.tell(&mut hit);
     slot.reports.hit(tenant, &hit).await;
 
@@ -412,7 +415,10 @@ pub(crate) async fn report_rest<S: AsyncRead + Unpin>(
     loop {
         match last_word(party, &mut witness, &mut buffer, patience).await {
             0 => break,
-            length => rest.feed(&buffer[..length]),
+            length => {
+                rest.feed(&buffer[..length]);
+                note_searched(&mut hit, Part::Body, messages.feed(tenant.secrets(), &buffer[..length]));
+            }
         }
         if note(&mut hit.secrets, Part::Body, rest.matches()) {
             rest.tell(&mut hit);
@@ -420,8 +426,7 @@ pub(crate) async fn report_rest<S: AsyncRead + Unpin>(
         }
     }
     rest.fill(&mut hit);
-    let messages = elsewhere::search_stream(tenant.secrets(), hit.body.as_bytes());
-    note_searched(&mut hit, Part::Body, messages);
+    note_searched(&mut hit, Part::Body, messages.finish(tenant.secrets()));
     hit.complete = true;
     party.tell(&hit);
     slot.reports.hit(tenant, &hit).await;

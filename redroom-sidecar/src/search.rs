@@ -52,10 +52,10 @@
 //! Missed as well: what was encrypted otherwise, or hashed; Brotli and raw DEFLATE without a header that names them, zlib of a
 //! window below 32 KiB, and formats that are not named above; uuencode, and base64 with anything but line ends between its
 //! characters; what a pack of git puts together of a file and its difference; containers in base32, in dumps with addresses,
-//! or whose base64 was wrapped in its first characters; character sets
-//! other than UTF-8, UTF-16 and UTF-32, and escapes in the latter two; letter case beyond ASCII; base64 in a DNS name of which
-//! a resolver changed the letter case. A stream may inflate to 256 times what was read of it, past 64 MiB to eight times; all
-//! streams of a [`SecretSet`] together may use 32 MiB for open containers.
+//! or whose base64 was wrapped in its first characters; character sets other than UTF-8, UTF-16 and UTF-32, and escapes in the
+//! latter two; letter case beyond ASCII; base64 in a DNS name of which a resolver changed the letter case. A stream may inflate
+//! to 256 times what was read of it, past 64 MiB to eight times; all streams of a [`SecretSet`] together may use 32 MiB for
+//! open containers.
 //!
 //! This module knows values and names; not where the bytes come from, nor what a sighting means.
 

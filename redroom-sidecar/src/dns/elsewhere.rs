@@ -21,16 +21,33 @@ pub(crate) fn search_message(secrets: &SecretSet, message: &[u8]) -> Searched {
     searched
 }
 
-/// The same for messages that come one after the other with their lengths before them, the last one cut or not.
-pub(crate) fn search_stream(secrets: &SecretSet, mut stream: &[u8]) -> Searched {
-    let mut searched = Searched::default();
-    while let [high, low, rest @ ..] = stream {
-        let length = usize::from(u16::from_be_bytes([*high, *low])).min(rest.len());
-        let (message, after) = rest.split_at(length);
-        searched.join(search_message(secrets, message));
-        stream = after;
+/// Messages that come one after the other with their lengths before them, in chunks that are cut anywhere.
+#[derive(Default)]
+pub(crate) struct Messages {
+    /// The one that is not whole yet, with its length: 64 KiB at most.
+    rest: Vec<u8>,
+}
+
+impl Messages {
+    /// Searches what has become whole.
+    pub(crate) fn feed(&mut self, secrets: &SecretSet, chunk: &[u8]) -> Searched {
+        self.rest.extend_from_slice(chunk);
+        let mut searched = Searched::default();
+        let mut whole = 0;
+        while let [high, low, after @ ..] = &self.rest[whole..]
+            && let Some(message) = after.get(..usize::from(u16::from_be_bytes([*high, *low])))
+        {
+            searched.join(search_message(secrets, message));
+            whole += 2 + message.len();
+        }
+        self.rest.drain(..whole);
+        searched
     }
-    searched
+
+    /// Searches one that was cut off.
+    pub(crate) fn finish(self, secrets: &SecretSet) -> Searched {
+        search_message(secrets, self.rest.get(2..).unwrap_or_default())
+    }
 }
 
 /// The same for a body, if its headers say that it is a message.
