@@ -117,12 +117,20 @@ impl Visitor for Collected {
 
 /// Waits until `holds`, at most so long.
 pub(crate) fn eventually(patience: Duration, what: &str, mut holds: impl FnMut() -> bool) -> Result<(), Failed> {
+    found(patience, what, || holds().then_some(()))
+}
+
+/// Waits until there is what `find` looks for, at most so long. What it saw is what counts: a second look may miss it, for the
+/// kernel's lists of processes have gaps while one ends, and a process has no arguments while it becomes another program.
+pub(crate) fn found<T>(patience: Duration, what: &str, mut find: impl FnMut() -> Option<T>) -> Result<T, Failed> {
     let start = std::time::Instant::now();
-    while !holds() {
+    loop {
+        if let Some(seen) = find() {
+            return Ok(seen);
+        }
         ensure(start.elapsed() < patience, || format!("{what}: not within {patience:?}"))?;
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(())
 }
 
 /// A number of seconds that nobody else sleeps for.

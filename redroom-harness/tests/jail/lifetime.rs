@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::AsyncReadExt;
 
 use crate::Body;
-use crate::fixture::{Fixture, Heard, ensure, eventually, mark, processes_with, said, same, shell};
+use crate::fixture::{Fixture, Heard, ensure, eventually, found, mark, processes_with, said, same, shell};
 use crate::holdings::children;
 
 pub(crate) const VICTIM_ARGUMENT: &str = "__trial-victim";
@@ -111,14 +111,12 @@ fn killed_above(fixture: &Fixture, whom: Above) -> Result<(), Failed> {
 
 /// The keeper and the helper of the sandbox that has a process with `mark` among its arguments.
 fn above_it(mark: &str) -> Result<(u32, u32), Failed> {
-    let find = || {
+    // The first process inherits it when the shell is gone.
+    found(Duration::from_secs(2), "a helper of this process has it", || {
         let keepers = children(std::process::id()).into_iter();
         let mut ways = keepers.flat_map(|keeper| children(keeper).into_iter().map(move |helper| (keeper, helper)));
         ways.find(|(_, helper)| children(*helper).iter().any(|first| holds(*first, mark)))
-    };
-    // The first process inherits it when the shell is gone.
-    eventually(Duration::from_secs(2), "a helper of this process has it", || find().is_some())?;
-    find().ok_or_else(|| "no helper of this process has it any more".into())
+    })
 }
 
 /// Whether a process has started one with `mark` among its arguments, or adopted it.
