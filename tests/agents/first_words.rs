@@ -10,7 +10,7 @@ use crate::trial::Trial;
 async fn an_agent_that_reads_to_the_end_of_its_input_does_not_wait(run: Run) -> redroom::Result<()> {
     let asked = Instant::now();
     assert_eq!(run.send("Hello.").await?.final_text, "ended\n");
-    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     Ok(())
 }
 

@@ -50,7 +50,7 @@ fn tight() -> RunOptions {
 }
 
 fn hurried() -> RunOptions {
-    with_secret().limits(Limits::new().turn_timeout(Duration::from_secs(3)))
+    with_secret().limits(Limits::new().turn_timeout(Duration::from_secs(6)))
 }
 
 pub(crate) const TABLE: &[Attack] = &[

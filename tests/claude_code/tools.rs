@@ -222,7 +222,6 @@ async fn a_message_that_is_long_and_starts_with_a_hyphen_arrives_whole(run: Run)
     assert_eq!(turn.stderr, "", "nothing waited for an input that never came");
     let result = run.finish().await?;
     assert_played(&result, 1);
-    assert!(result.model_calls[0].request.at_ms < 10_000);
     Ok(())
 }
 

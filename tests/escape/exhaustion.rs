@@ -77,7 +77,7 @@ print('done')";
 const STUBBORN: &str = "trap '' TERM HUP INT QUIT PIPE
     for n in 1 2 3; do setsid bash -c \"trap '' TERM HUP INT QUIT; (while true; do sleep 0.1; done) & while true; do sleep 0.1; done\" redroom-stubborn & done";
 
-#[redroom::attack(limits = { turn_timeout: Duration::from_secs(2) })]
+#[redroom::attack(limits = { turn_timeout: Duration::from_secs(6) })]
 async fn a_turn_that_is_out_of_time_ends_with_all_that_it_started(run: Run) -> redroom::Result<()> {
     let error = run.send(format!("{STUBBORN}; while true; do sleep 1; done")).await.unwrap_err();
     assert_eq!((error.code(), error.by()), ("turn_timeout", By::Agent), "{error}");

@@ -30,10 +30,10 @@ async fn events_arrive_as_they_are_sent(run: Run) -> redroom::Result<()> {
     assert_eq!(late.len(), 6, "{output}");
     assert_eq!(output.matches(" : a comment").count(), 6, "{output}");
     assert_eq!(output.matches(" event: unknown").count(), 6, "{output}");
-    // What is held back is held back for more than a second; what is not may meet a busy machine. That nothing waits for what
-    // comes after it is shown without a clock in the sidecar's own tests.
+    // Held back to the end, half of them would be late by more than 700 ms; some may meet a busy machine all the same. That
+    // nothing waits for what comes after it is shown without a clock in the sidecar's own tests.
     late.sort_unstable();
-    assert!(late[0] < 100 && late[5] < 1000, "milliseconds late: {late:?}");
+    assert!(late[3] < 500, "milliseconds late: {late:?}");
     Ok(())
 }
 

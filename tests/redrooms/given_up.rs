@@ -17,7 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 async fn turn(redroom: Arc<Redroom>) -> Result<()> {
     let run = start(&redroom, "hasty").await?;
-    let sent = tokio::time::timeout(Duration::from_secs(1), run.send("touch begun; sleep 600")).await;
+    let sent = tokio::time::timeout(Duration::from_secs(5), run.send("touch begun; sleep 600")).await;
     assert!(sent.is_err(), "{sent:?}");
     assert_eq!(run.send("pgrep -c sleep; ls begun").await?.final_text, "0\nbegun\n");
     let result = run.finish().await?;

@@ -56,7 +56,7 @@ async fn memory_that_no_process_can_be_blamed_for_does_not_cost_the_evidence(run
     Ok(())
 }
 
-#[redroom::attack(limits = { pids: 100, turn_timeout: Duration::from_secs(5) })]
+#[redroom::attack(limits = { pids: 100, turn_timeout: Duration::from_secs(10) })]
 async fn an_agent_that_forks_without_end_is_stopped_at_its_time(run: Run) -> redroom::Result<()> {
     let bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass";
     let error = run.send(format!("{TRACE} python3 -c '{bomb}'")).await.unwrap_err();
@@ -173,7 +173,7 @@ for _ in range(40): os.mkdir("d" * 100); os.chdir("d" * 100)"#;
     Ok(())
 }
 
-#[redroom::attack(limits = { turn_timeout: Duration::from_secs(3) })]
+#[redroom::attack(limits = { turn_timeout: Duration::from_secs(6) })]
 async fn what_a_turn_printed_before_its_time_was_up_is_kept(run: Run) -> redroom::Result<()> {
     let error = run.send("echo before; echo told >&2; sleep 600").await.unwrap_err();
     assert_eq!((error.code(), error.by()), ("turn_timeout", By::Agent), "{error}");

@@ -60,7 +60,7 @@ fn input(fixture: &Fixture) -> Result<(), Failed> {
         same(end.exit_code, Some(3), "a command that does not read")?;
         let (end, heard) = ran(&*sandbox, shell("cat >/dev/null; echo ended")).await?;
         same((end.exit_code, &heard.out[..]), (Some(0), &b"ended\n"[..]), "no input is an end")?;
-        ensure(begun.elapsed() < Duration::from_secs(2), || format!("it took {:?}", begun.elapsed()))?;
+        ensure(begun.elapsed() < Duration::from_secs(30), || format!("it took {:?}", begun.elapsed()))?;
         sandbox.remove().await?;
         Ok(())
     })
@@ -92,7 +92,7 @@ fn timeout(fixture: &Fixture) -> Result<(), Failed> {
         let script = "trap '' TERM INT HUP; setsid sleep 1000 & (trap '' TERM; nohup sleep 1001 &) ; echo begun; while :; do sleep 1; done";
         let (end, heard) = ran(&*sandbox, Exec { timeout: Duration::from_secs(1), ..shell(script) }).await?;
         same((end.exit_code, end.ended), (Some(137), Ended::Timeout), "its end")?;
-        ensure(end.duration < Duration::from_secs(2), || format!("it lasted {:?}", end.duration))?;
+        ensure(end.duration < Duration::from_secs(5), || format!("it lasted {:?}", end.duration))?;
         same(&heard.out[..], &b"begun\n"[..], "what it printed before")?;
         same(said(&*sandbox, "pgrep -u 1000 sleep | wc -l").await?.as_str(), "0\n", "what is left of it")?;
         sandbox.remove().await?;
@@ -179,7 +179,7 @@ fn left_behind(fixture: &Fixture) -> Result<(), Failed> {
         let script = "python3 -u -m http.server 3456 & until curl -so /dev/null http://127.0.0.1:3456/; do sleep 0.05; done; echo up";
         let (end, heard) = ran(&*sandbox, shell(script)).await?;
         same((end.exit_code, end.ended), (Some(0), Ended::Itself), "its end")?;
-        ensure(begun.elapsed() < Duration::from_secs(8), || format!("it took {:?}", begun.elapsed()))?;
+        ensure(begun.elapsed() < Duration::from_secs(30), || format!("it took {:?}", begun.elapsed()))?;
         ensure(String::from_utf8_lossy(&heard.out).contains("up\n"), || "its output was lost".to_owned())?;
         said(&*sandbox, "curl -fsS http://127.0.0.1:3456/").await?;
         sandbox.remove().await?;

@@ -121,7 +121,7 @@ fn timeout(fixture: &Fixture) -> Result<(), Failed> {
                       while :; do sleep 1; done";
         let (end, heard) = ran(&*sandbox, Exec { timeout: Duration::from_secs(1), ..shell(script) }).await?;
         same((end.exit_code, end.ended), (Some(137), Ended::Timeout), "its end")?;
-        ensure(end.duration < Duration::from_secs(2), || format!("it lasted {:?}", end.duration))?;
+        ensure(end.duration < Duration::from_secs(5), || format!("it lasted {:?}", end.duration))?;
         same(heard.out.as_slice(), &b"begun\n"[..], "what it printed before")?;
         same(said(&*sandbox, "pgrep -x sleep | wc -l").await?.as_str(), "0\n", "what is left of it")?;
         Ok(sandbox.remove().await?)
@@ -160,7 +160,7 @@ fn left_behind(fixture: &Fixture) -> Result<(), Failed> {
         let (end, heard) = ran(&*sandbox, shell("sleep 1000 & echo up")).await?;
         same((end.exit_code, end.ended), (Some(0), Ended::Itself), "its end")?;
         same(heard.out.as_slice(), &b"up\n"[..], "its output")?;
-        ensure(begun.elapsed() < Duration::from_secs(5), || format!("it took {:?}", begun.elapsed()))?;
+        ensure(begun.elapsed() < Duration::from_secs(30), || format!("it took {:?}", begun.elapsed()))?;
         same(said(&*sandbox, "pkill -x sleep && echo killed").await?.as_str(), "killed\n", "the next command")?;
         Ok(sandbox.remove().await?)
     })

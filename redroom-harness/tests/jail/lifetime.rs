@@ -12,6 +12,9 @@ use crate::Body;
 use crate::fixture::{Fixture, Heard, ensure, eventually, found, mark, processes_with, said, same, shell};
 use crate::holdings::children;
 
+/// Many times what it takes where nobody else wants the processors.
+const SOON: Duration = Duration::from_secs(5);
+
 pub(crate) const VICTIM_ARGUMENT: &str = "__trial-victim";
 
 pub(crate) const TRIALS: &[(&str, Body)] = &[
@@ -35,7 +38,7 @@ fn start(mark: &str) -> Result<Child, Failed> {
     let mut line = String::new();
     BufReader::new(victim.stdout.take().ok_or("no output")?).read_line(&mut line)?;
     same(line.as_str(), "ready\n", "the other process")?;
-    eventually(Duration::from_secs(5), "its processes are there", || processes_with(mark) >= 3)?;
+    eventually(SOON, "its processes are there", || processes_with(mark) >= 3)?;
     Ok(victim)
 }
 
@@ -61,7 +64,7 @@ fn killed(_: &Fixture) -> Result<(), Failed> {
     let mark = mark();
     let mut victim = start(&mark)?;
     victim.kill()?;
-    eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)?;
+    eventually(SOON, "nothing is left", || processes_with(&mark) == 0)?;
     victim.wait()?;
     Ok(())
 }
@@ -72,7 +75,7 @@ fn stopped(_: &Fixture) -> Result<(), Failed> {
     let pid = i32::try_from(victim.id()).ok().and_then(Pid::from_raw).ok_or("no number")?;
     kill_process(pid, Signal::STOP)?;
     victim.kill()?;
-    eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)?;
+    eventually(SOON, "nothing is left", || processes_with(&mark) == 0)?;
     victim.wait()?;
     Ok(())
 }
@@ -92,7 +95,7 @@ fn killed_above(fixture: &Fixture, whom: Above) -> Result<(), Failed> {
         async move {
             let sandbox = place.sandbox(Vec::new()).await?;
             said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
-            eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
+            eventually(SOON, "it is there", || processes_with(&mark) == 1)?;
             let (keeper, helper) = above_it(&mark)?;
             let first = children(helper);
             let above = match whom {
@@ -101,8 +104,8 @@ fn killed_above(fixture: &Fixture, whom: Above) -> Result<(), Failed> {
             };
             let above = Pid::from_raw(above.cast_signed()).ok_or("no number")?;
             kill_process(above, Signal::KILL)?;
-            eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)?;
-            eventually(Duration::from_secs(2), "no first process is left", || first.iter().all(|pid| !runs(*pid)))?;
+            eventually(SOON, "nothing is left", || processes_with(&mark) == 0)?;
+            eventually(SOON, "no first process is left", || first.iter().all(|pid| !runs(*pid)))?;
             drop(sandbox);
             Ok(())
         }
@@ -112,7 +115,7 @@ fn killed_above(fixture: &Fixture, whom: Above) -> Result<(), Failed> {
 /// The keeper and the helper of the sandbox that has a process with `mark` among its arguments.
 fn above_it(mark: &str) -> Result<(u32, u32), Failed> {
     // The first process inherits it when the shell is gone.
-    found(Duration::from_secs(2), "a helper of this process has it", || {
+    found(SOON, "a helper of this process has it", || {
         let keepers = children(std::process::id()).into_iter();
         let mut ways = keepers.flat_map(|keeper| children(keeper).into_iter().map(move |helper| (keeper, helper)));
         ways.find(|(_, helper)| children(*helper).iter().any(|first| holds(*first, mark)))
@@ -137,15 +140,15 @@ fn closed(fixture: &Fixture) -> Result<(), Failed> {
         let mut place = fixture.open().await?;
         let sandbox = place.sandbox(Vec::new()).await?;
         said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
-        eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
+        eventually(SOON, "it is there", || processes_with(&mark) == 1)?;
         for _ in 0..2 {
             let closed = tokio::time::timeout(Duration::from_secs(10), place.slot.close()).await;
             closed.map_err(|_| "the slot was not closed within 10 s")??;
         }
         let mut rest = Vec::new();
-        let read = tokio::time::timeout(Duration::from_secs(5), place.link.read_to_end(&mut rest)).await;
+        let read = tokio::time::timeout(SOON, place.link.read_to_end(&mut rest)).await;
         ensure(read.is_ok(), || "the link did not end".to_owned())?;
-        eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)?;
+        eventually(SOON, "nothing is left", || processes_with(&mark) == 0)?;
         Ok(sandbox.remove().await?)
     })
 }
@@ -155,9 +158,9 @@ fn dropped(fixture: &Fixture) -> Result<(), Failed> {
         let mark = mark();
         let sandbox = place.sandbox(Vec::new()).await?;
         said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
-        eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
+        eventually(SOON, "it is there", || processes_with(&mark) == 1)?;
         drop(sandbox);
-        eventually(Duration::from_secs(2), "nothing is left", || processes_with(&mark) == 0)
+        eventually(SOON, "nothing is left", || processes_with(&mark) == 0)
     })
 }
 
@@ -171,7 +174,7 @@ fn given_up(fixture: &Fixture) -> Result<(), Failed> {
         let (keeper, helper) = above_it(&mark)?;
         // The next sandbox's may wait.
         let others = || children(keeper).into_iter().filter(|pid| *pid != helper && runs(*pid)).count();
-        eventually(Duration::from_secs(5), "no helper of those that were given up is left", || others() <= 1)?;
+        eventually(SOON, "no helper of those that were given up is left", || others() <= 1)?;
         Ok(sandbox.remove().await?)
     })
 }

@@ -62,7 +62,7 @@ fn collected(fixture: &Fixture) -> Result<(), Failed> {
         said(&*sandbox, script).await?;
         let mark = mark();
         said(&*sandbox, &format!("setsid sleep {mark} >/dev/null 2>&1 &")).await?;
-        eventually(Duration::from_secs(2), "it is there", || processes_with(&mark) == 1)?;
+        eventually(Duration::from_secs(5), "it is there", || processes_with(&mark) == 1)?;
         sandbox.freeze().await?;
         same(processes_with(&mark), 0, "processes that live")?;
         sandbox.freeze().await?;

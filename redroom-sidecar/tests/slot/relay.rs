@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use redroom_sidecar::wire::{Part, Refusal, Report};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::io::ReaderStream;
 
 use crate::harness::{Answer, Harness, PATIENCE, SECRET, answer, say};
@@ -204,10 +204,11 @@ async fn at_rest(progress: &AtomicU64) {
 async fn answers_that_nobody_reads_do_not_stop_the_session() {
     const AGENTS: u32 = 60;
     let harness = Harness::with(vec![]).await;
-    let written = Arc::new(AtomicU64::new(0));
-    let progress = written.clone();
+    let (written, asked) = (Arc::new(AtomicU64::new(0)), Arc::new(Semaphore::new(0)));
+    let (progress, heard) = (written.clone(), asked.clone());
     harness.answer_model(move |_| {
         let progress = progress.clone();
+        heard.add_permits(1);
         async move {
             let (mut writer, streamed) = streamed();
             tokio::spawn(async move {
@@ -225,6 +226,7 @@ async fn answers_that_nobody_reads_do_not_stop_the_session() {
         agent.write_all(post("/v1/messages", "", "{}").as_bytes()).await.unwrap();
         agents.push(agent);
     }
+    tokio::time::timeout(PATIENCE, asked.acquire_many(AGENTS)).await.expect("not all are heard").unwrap().forget();
     at_rest(&written).await;
     assert_eq!(harness.end(1, Duration::from_millis(100)).await, AGENTS, "the command did not get through");
 }

@@ -169,7 +169,7 @@ async fn past_its_time_npm_and_its_children_are_killed() {
     let pid_file = machine.folder.path().join("pid");
     let mut npm =
         Machine::npm(&format!("sleep 300 & echo $! > '{0}.new'; mv '{0}.new' '{0}'; wait", pid_file.display()));
-    npm.patience = Duration::from_secs(2);
+    npm.patience = Duration::from_secs(4);
     let error = machine.store().fetched(&npm, &silent).await.unwrap_err();
     assert_eq!(error.code(), "agent_fetch_failed");
     let grandchild: PathBuf = Path::new("/proc").join(fs::read_to_string(&pid_file).unwrap().trim());

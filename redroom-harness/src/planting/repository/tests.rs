@@ -174,5 +174,5 @@ fn a_thousand_files_are_committed_in_no_time() {
     let begun = std::time::Instant::now();
     repository(&files).unwrap();
     // Generous: builds without optimisation take some ten times as long.
-    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
 }

@@ -157,7 +157,7 @@ async fn an_engine_that_hangs_is_known_long_before_and_then_asked_no_more() {
 
 #[tokio::test]
 async fn an_engine_that_is_gone_is_told_from_one_that_hangs() {
-    let (folder, engine) = stub(|_| true, IMPATIENT).await;
+    let (folder, engine) = stub(|_| true, Patience::default()).await;
     engine.check().await.unwrap();
     std::fs::remove_file(folder.path().join("engine.sock")).unwrap();
     let error = engine.check().await.unwrap_err();
