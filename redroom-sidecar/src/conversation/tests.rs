@@ -5,6 +5,7 @@ use super::*;
 use crate::authority::Authority;
 use crate::link::Link;
 use crate::reports::Reports;
+use crate::slot::Slot;
 use crate::tenant::Tenant;
 use crate::wire::{Generation, PlantedSecret, Report, Scenario};
 use crate::witness::Pulse;
