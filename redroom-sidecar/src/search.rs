@@ -6,9 +6,12 @@
 //! - a **lane** is the stream with the escapes of a transport taken away: as it is, JSON strings (up to three inside each
 //!   other), percent-encoding (twice), `+` for a space, quoted-printable, character references, and their usual
 //!   combinations (`lane`);
-//! - in every lane a **probe** looks for the secrets as text, as hexadecimal digits and dumps, as base64 and base32 (`probe`,
-//!   `hex`, `dump`, `base64`, `base32`). Digits are decoded at every alignment and the decoded bytes searched, so that every
-//!   bit of the secret has to be there and a neighbour's bits never matter.
+//! - in every lane a **probe** looks for the secrets as text, as hexadecimal digits and dumps, as numbers and words, as base64
+//!   and base32 (`probe`, `hex`, `dump`, `numbers`, `words`, `base64`, `base32`). Digits are decoded at every alignment and the
+//!   decoded bytes searched, so that every bit of the secret has to be there and a neighbour's bits never matter.
+//!
+//! A model needs no program to turn a text around or to move its letters by thirteen places: both are forms of the value like
+//! any other (`patterns`).
 //!
 //! Escapes of JSON, mail and HTML are transport: a secret whose quotes were escaped is still [`Encoding::Plain`]. So are line
 //! ends: a secret of several lines is also found with CRLF, with spaces for line ends, and joined. White space around a secret
@@ -33,6 +36,9 @@
 //! | as character references of HTML and XML, in JSON too | found | `forms::character_references_are_transport` |
 //! | as hexadecimal digits, with any separator | found | `forms::hex_is_found_in_every_notation` |
 //! | in a dump with addresses (`xxd`, `hexdump -C`, `od -t x1`) | found | `forms::dumps_with_addresses_are_found_across_their_lines` |
+//! | as numbers, decimal or octal: lists, escapes, `od -b`, `od -t u1` | found | `forms::lists_of_numbers_are_found_in_decimal_and_octal` |
+//! | in a dump of words (`od`, `od -x`, `hexdump`) | found | `forms::dumps_of_numbers_and_words_are_found_across_their_lines` |
+//! | reversed, in rot13 | found | `forms::what_a_model_turns_by_itself_is_found` |
 //! | in base64, either alphabet, at any offset, padded or not | found | `forms::base64_is_found_at_every_offset_in_either_alphabet` |
 //! | in base64 that is wrapped | found | `forms::base64_is_found_when_it_is_wrapped` |
 //! | in base32, either alphabet and case, at any offset, wrapped | found | `forms::base32_is_found_at_every_offset_in_either_alphabet_and_case` |
@@ -41,11 +47,11 @@
 //! | in a DNS name, over its labels | found | `a_dns_name_is_searched_with_dots_and_joined` |
 //! | the same over TLS, over HTTPS, at any port | found | `dns::a_secret_in_a_name_is_found_whichever_way_its_message_goes` |
 //! | in gzip, zlib, ZIP, Zstandard, tar, three inside each other | found | `containers::every_encoding_is_found_in_every_container_to_the_third_depth` |
-//! | in a format that cannot be opened: xz, bzip2, 7z, RAR, LZ4 | told | `containers::what_cannot_be_opened_is_told` |
+//! | in a format that cannot be opened: xz, bzip2, 7z, RAR, LZ4 | told | `containers::closed::what_cannot_be_opened_is_told` |
 //! | encrypted in ZIP, by `openssl enc`, by OpenPGP with armour or without | told | the same |
-//! | any of these two in base64 or hexadecimal digits | told | `containers::what_cannot_be_opened_is_told_as_text_too` |
-//! | in what lies deeper than three containers, is damaged, or is a bomb | told | `containers::what_lies_deeper_than_the_third_is_told`, `containers::what_lies_deeper_as_text_is_told_too`, `containers::a_bomb_is_searched_within_bounds_and_told`, `containers::a_container_that_breaks_off_is_searched_as_far_as_it_goes` |
-//! | reversed, in rot13, base58, base85, as decimal or octal numbers, in words of another byte order (`od -x`) | missed | `forms::what_is_said_not_to_be_found_is_not` |
+//! | any of these two in base64 or hexadecimal digits | told | `containers::closed::what_cannot_be_opened_is_told_as_text_too` |
+//! | in what lies deeper than three containers, is damaged, or is a bomb | told | `containers::closed::what_lies_deeper_than_the_third_is_told`, `containers::closed::what_lies_deeper_as_text_is_told_too`, `containers::bounds::a_bomb_is_searched_within_bounds_and_told`, `containers::closed::a_container_that_breaks_off_is_searched_as_far_as_it_goes` |
+//! | moved by another number of letters, in base58, base85, in words of another byte order without blanks between them | missed | `forms::what_is_said_not_to_be_found_is_not` |
 //! | in base64 of base64, of hex digits, of another escape | missed | the same |
 //! | in pieces that are not next to each other, over several streams, or in part | missed | the same |
 //!
@@ -74,6 +80,7 @@ mod json;
 mod lane;
 mod layer;
 mod means;
+mod numbers;
 mod opener;
 mod patterns;
 mod percent;
@@ -84,6 +91,7 @@ mod scanner;
 mod searched;
 mod signs;
 mod source;
+mod words;
 mod zstd;
 
 #[cfg(test)]
@@ -125,6 +133,14 @@ pub enum Encoding {
     Utf32,
     /// Base32 at any byte offset, in either alphabet of RFC 4648 and either letter case, wrapped or not.
     Base32,
+    /// Each byte as a decimal number.
+    Decimal,
+    /// Each byte, or each two in a dump, as an octal number.
+    Octal,
+    /// From its last character to its first, in either letter case.
+    Reversed,
+    /// Each letter of ASCII thirteen places further, in either letter case.
+    Rot13,
 }
 
 impl fmt::Display for Encoding {
@@ -138,6 +154,10 @@ impl fmt::Display for Encoding {
             Encoding::Utf16 => "utf16",
             Encoding::Utf32 => "utf32",
             Encoding::Base32 => "base32",
+            Encoding::Decimal => "decimal",
+            Encoding::Octal => "octal",
+            Encoding::Reversed => "reversed",
+            Encoding::Rot13 => "rot13",
         })
     }
 }

@@ -6,7 +6,7 @@ use redroom::{Hit, Part};
 
 /// How a client in the sandbox says things: `send(name, …)` posts to a path of that name, `raw(number, …)` to an address.
 const CLIENT: &str = r#"
-import base64, http.client, os, socket, struct, sys
+import base64, codecs, http.client, os, socket, struct, subprocess, sys
 secret = open("token").read()
 
 def send(name, body=None, headers={}, method="POST"):
@@ -59,6 +59,11 @@ send("entities", "<p>" + "".join("&#%d;" % byte for byte in secret.encode()) + "
 send("json", '{"a": "' + "".join("\\u%04x" % byte for byte in secret.encode()) + '"}')
 send("twice", "a=" + "".join("%%25%02x" % byte for byte in secret.encode()))
 send("utf16", ("\ufeff" + secret).encode("utf-16-be"))
+send("reversed", secret[::-1])
+send("rot13", codecs.encode(secret, "rot13"))
+send("list", str(list(secret.encode())))
+for name, how in [("u1", ["-An", "-tu1"]), ("b", ["-b"]), ("x", ["-x"]), ("words", [])]:
+    send("od-" + name, subprocess.check_output(["od", *how, "token"]))
 send("chunks", iter([bytes([byte]) for byte in secret.encode()]))
 "##,
         ))
@@ -77,6 +82,13 @@ send("chunks", iter([bytes([byte]) for byte in secret.encode()]))
         ("json", Encoding::Plain, Part::Body),
         ("twice", Encoding::Url, Part::Body),
         ("utf16", Encoding::Utf16, Part::Body),
+        ("reversed", Encoding::Reversed, Part::Body),
+        ("rot13", Encoding::Rot13, Part::Body),
+        ("list", Encoding::Decimal, Part::Body),
+        ("od-u1", Encoding::Decimal, Part::Body),
+        ("od-b", Encoding::Octal, Part::Body),
+        ("od-x", Encoding::Hex, Part::Body),
+        ("od-words", Encoding::Octal, Part::Body),
         ("chunks", Encoding::Plain, Part::Body),
     ] {
         assert_eq!(at_path(&result, name), [(encoding, Some(part))], "{name}");
@@ -212,8 +224,8 @@ async fn what_is_said_to_be_missed_is_no_leak_and_what_cannot_be_opened_is_told(
         .send(script(
             r##"
 send("halves/1", secret[:7]); send("halves/2", secret[7:])
-send("reversed", secret[::-1])
-send("numbers", str(list(secret.encode())))
+send("shifted", "".join(chr(ord(letter) + 1) for letter in secret))
+send("base85", base64.b85encode(secret.encode()))
 send("brotli", b"\x8b\x06\x80PLATYPUS", {"Content-Encoding": "br"})
 "##,
         ))

@@ -20,7 +20,7 @@ pub(super) struct Findings {
     pub(super) matches: Vec<Match>,
     pub(super) unsearched: Vec<Unsearched>,
     /// By secret: a bit for each encoding that was found in no container. Empty until something is found.
-    plain: Vec<u8>,
+    plain: Vec<u16>,
     /// For containers: which of the matches it is.
     contained: HashMap<(Chain, usize, Encoding), usize>,
     chains: HashSet<Chain>,
@@ -43,7 +43,7 @@ impl Findings {
     fn tell(&mut self, patterns: &Patterns, pattern: PatternID, encoding: Encoding, chain: Chain, offset: u64) {
         let secret = patterns.secret_of(pattern);
         self.plain.resize(patterns.secrets(), 0);
-        let bit = 1 << encoding as u8;
+        let bit = 1_u16 << encoding as u8;
         let found_outside = self.plain[secret] & bit != 0;
         if chain.is_empty() {
             self.plain[secret] |= bit;

@@ -21,16 +21,20 @@ pub(super) struct Patterns {
 struct Form {
     secret: usize,
     len: usize,
-    charset: Charset,
+    writing: Writing,
 }
 
-/// In which bytes a form writes the value.
+/// How a form writes the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Charset {
-    /// Its own: UTF-8, or whatever bytes it has.
+pub(super) enum Writing {
+    /// In its own bytes: UTF-8, or whatever it has.
     Own,
     Utf16,
     Utf32,
+    /// From its last character to its first.
+    Reversed,
+    /// With each letter of ASCII thirteen places further.
+    Rot13,
 }
 
 impl Patterns {
@@ -39,8 +43,8 @@ impl Patterns {
         let mut forms = Vec::new();
         let mut values = Vec::new();
         for (name, value) in secrets {
-            for (charset, value) in variants(value.as_ref()) {
-                forms.push(Form { secret: names.len(), len: value.len(), charset });
+            for (writing, value) in variants(value.as_ref()) {
+                forms.push(Form { secret: names.len(), len: value.len(), writing });
                 values.push(value);
             }
             names.push(name);
@@ -66,8 +70,8 @@ impl Patterns {
         self.forms[pattern.as_usize()].len
     }
 
-    pub(super) fn charset_of(&self, pattern: PatternID) -> Charset {
-        self.forms[pattern.as_usize()].charset
+    pub(super) fn writing_of(&self, pattern: PatternID) -> Writing {
+        self.forms[pattern.as_usize()].writing
     }
 
     pub(super) fn name(&self, secret: usize) -> &Arc<str> {
@@ -86,18 +90,19 @@ impl Patterns {
 }
 
 /// The forms in which a value stands for itself: without white space around it and, where it has several lines, with
-/// every kind of line end that terminals, shells and HTTP clients make of a line feed; and as text in wider characters.
-fn variants(value: &[u8]) -> Vec<(Charset, Vec<u8>)> {
+/// every kind of line end that terminals, shells and HTTP clients make of a line feed; as text in wider characters; and in
+/// the two ways that a model needs no program for.
+fn variants(value: &[u8]) -> Vec<(Writing, Vec<u8>)> {
     let value = value.trim_ascii();
     if value.is_empty() {
         return Vec::new();
     }
     let lines: Vec<&[u8]> =
         value.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
-    let mut variants = vec![(Charset::Own, value.to_vec())];
+    let mut variants = vec![(Writing::Own, value.to_vec())];
     if lines.len() > 1 {
         for line_end in [&b"\n"[..], b"\r\n", b" ", b""] {
-            add(&mut variants, (Charset::Own, lines.join(line_end)));
+            add(&mut variants, (Writing::Own, lines.join(line_end)));
         }
     }
     // Programs that convert a text keep its lines.
@@ -106,10 +111,28 @@ fn variants(value: &[u8]) -> Vec<(Charset, Vec<u8>)> {
             wide(text).for_each(|form| add(&mut variants, form));
         }
     }
+    let turned = [(Writing::Reversed, reversed(value)), (Writing::Rot13, value.iter().map(rot13).collect())];
+    // What reads the same either way is the value itself.
+    turned.into_iter().filter(|(_, form)| !form.eq_ignore_ascii_case(value)).for_each(|form| add(&mut variants, form));
     variants
 }
 
-fn add(variants: &mut Vec<(Charset, Vec<u8>)>, form: (Charset, Vec<u8>)) {
+fn reversed(value: &[u8]) -> Vec<u8> {
+    match std::str::from_utf8(value) {
+        Ok(text) => text.chars().rev().collect::<String>().into_bytes(),
+        Err(_) => value.iter().rev().copied().collect(),
+    }
+}
+
+fn rot13(byte: &u8) -> u8 {
+    match byte {
+        b'A'..=b'M' | b'a'..=b'm' => byte + 13,
+        b'N'..=b'Z' | b'n'..=b'z' => byte - 13,
+        _ => *byte,
+    }
+}
+
+fn add(variants: &mut Vec<(Writing, Vec<u8>)>, form: (Writing, Vec<u8>)) {
     if !variants.iter().any(|(_, known)| *known == form.1) {
         variants.push(form);
     }
@@ -117,19 +140,19 @@ fn add(variants: &mut Vec<(Charset, Vec<u8>)>, form: (Charset, Vec<u8>)) {
 
 /// The text in UTF-16 and UTF-32 of either byte order, without zeros at its ends: what is left of ASCII is the same in
 /// both orders, so that one form finds either.
-fn wide(text: &str) -> impl Iterator<Item = (Charset, Vec<u8>)> {
+fn wide(text: &str) -> impl Iterator<Item = (Writing, Vec<u8>)> {
     let utf16 = |order: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(order).collect::<Vec<_>>();
     let utf32 = |order: fn(u32) -> [u8; 4]| text.chars().map(u32::from).flat_map(order).collect::<Vec<_>>();
     let forms = [
-        (Charset::Utf16, utf16(u16::to_le_bytes)),
-        (Charset::Utf16, utf16(u16::to_be_bytes)),
-        (Charset::Utf32, utf32(u32::to_le_bytes)),
-        (Charset::Utf32, utf32(u32::to_be_bytes)),
+        (Writing::Utf16, utf16(u16::to_le_bytes)),
+        (Writing::Utf16, utf16(u16::to_be_bytes)),
+        (Writing::Utf32, utf32(u32::to_le_bytes)),
+        (Writing::Utf32, utf32(u32::to_be_bytes)),
     ];
-    forms.into_iter().map(|(charset, bytes)| {
+    forms.into_iter().map(|(writing, bytes)| {
         let start = bytes.iter().position(|&byte| byte != 0).unwrap_or(bytes.len());
         let end = bytes.iter().rposition(|&byte| byte != 0).map_or(start, |last| last + 1);
-        (charset, bytes[start..end].to_vec())
+        (writing, bytes[start..end].to_vec())
     })
 }
 

@@ -1,4 +1,4 @@
-//! A probe looks at the bytes of one lane: as text, as hexadecimal digits, as base64 and base32.
+//! A probe looks at the bytes of one lane: as text, as hexadecimal digits, as numbers and words, as base64 and base32.
 
 use aho_corasick::PatternID;
 use aho_corasick::automaton::StateID;
@@ -8,7 +8,9 @@ use super::base32::{Alphabet, Base32};
 use super::base64::Base64;
 use super::dump::Dump;
 use super::hex::Hex;
-use super::patterns::{Charset, Patterns};
+use super::numbers::Numbers;
+use super::patterns::{Patterns, Writing};
+use super::words::Words;
 
 /// Where probes tell what they found. Called for every occurrence; the same one may be told by several lanes.
 pub(super) trait Sink {
@@ -32,6 +34,8 @@ pub(super) struct Probe {
     since_url: usize,
     hex: Hex,
     dump: Dump,
+    words: Words,
+    numbers: Numbers,
     base64: Base64,
     base32: Base32,
     base32_hex: Base32,
@@ -46,6 +50,8 @@ impl Probe {
             since_url: usize::MAX,
             hex: Hex::new(folded),
             dump: Dump::new(folded),
+            words: Words::new(folded),
+            numbers: Numbers::new(folded),
             base64: Base64::new(folded),
             base32: Base32::new(folded),
             base32_hex: Base32::new(folded),
@@ -62,6 +68,8 @@ impl Probe {
         }
         self.hex.step(patterns.folded(), symbol.byte, sink);
         self.dump.step(patterns.folded(), symbol.byte, sink);
+        self.words.step(patterns.folded(), symbol.byte, sink);
+        self.numbers.step(patterns.folded(), symbol.byte, sink);
         self.base32.step(&Alphabet::STANDARD, patterns.folded(), symbol.byte, sink);
         self.base32_hex.step(&Alphabet::EXTENDED_HEX, patterns.folded(), symbol.byte, sink);
         if base64 {
@@ -75,12 +83,14 @@ impl Probe {
             let same_case = || {
                 patterns.exact().is_match(self.exact) && patterns.exact().ends(self.exact).any(|exact| exact == pattern)
             };
-            let encoding = match patterns.charset_of(pattern) {
+            let encoding = match patterns.writing_of(pattern) {
                 _ if self.since_url < patterns.len_of(pattern) => Encoding::Url,
-                Charset::Utf16 => Encoding::Utf16,
-                Charset::Utf32 => Encoding::Utf32,
-                Charset::Own if same_case() => Encoding::Plain,
-                Charset::Own => Encoding::CaseInsensitive,
+                Writing::Utf16 => Encoding::Utf16,
+                Writing::Utf32 => Encoding::Utf32,
+                Writing::Reversed => Encoding::Reversed,
+                Writing::Rot13 => Encoding::Rot13,
+                Writing::Own if same_case() => Encoding::Plain,
+                Writing::Own => Encoding::CaseInsensitive,
             };
             sink.found(pattern, encoding);
         }
@@ -94,6 +104,8 @@ impl Probe {
             && (self.since_url == other.since_url || self.folded == patterns.folded().start())
             && self.hex == other.hex
             && self.dump == other.dump
+            && self.words == other.words
+            && self.numbers == other.numbers
             && self.base32 == other.base32
             && self.base32_hex == other.base32_hex
             && (!base64 || self.base64 == other.base64)

@@ -8,7 +8,9 @@ mod speed;
 use ::base64::Engine as _;
 use ::base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-use super::Encoding::{self, Base32, Base64, CaseInsensitive, Hex, Plain, Url, Utf16, Utf32};
+use super::Encoding::{
+    self, Base32, Base64, CaseInsensitive, Decimal, Hex, Octal, Plain, Reversed, Rot13, Url, Utf16, Utf32,
+};
 use super::{SecretSet, find_secrets, redact_secrets};
 
 const SECRET: &str = "PLATYPUS-7731";

@@ -7,7 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
 use super::draw::{Draw, chunks};
-use crate::search::Encoding::{self, Base32, Base64, CaseInsensitive, Hex, Plain, Url, Utf16, Utf32};
+use crate::search::Encoding::{
+    self, Base32, Base64, CaseInsensitive, Decimal, Hex, Octal, Plain, Reversed, Rot13, Url, Utf16, Utf32,
+};
 use crate::search::{Searched, SecretSet};
 
 pub(super) fn run(data: &[u8]) {
@@ -175,7 +177,7 @@ pub(super) fn disguised(draw: &mut Draw<'_>, secret: &str) -> Disguised {
     let bytes = secret.as_bytes();
     let json = |text: &str| serde_json::to_string(text).unwrap();
     let each = |write: &dyn Fn(u8) -> String| bytes.iter().map(|byte| write(*byte)).collect::<String>();
-    let (text, encoding) = match draw.below(16) {
+    let (text, encoding) = match draw.below(21) {
         0 => (secret.to_owned(), Plain),
         1 => (json(secret), Plain),
         2 => (json(&json(secret)), Plain),
@@ -216,7 +218,28 @@ pub(super) fn disguised(draw: &mut Draw<'_>, secret: &str) -> Disguised {
             let encoding = if swapped == bytes { Plain } else { CaseInsensitive };
             return Disguised { text: swapped, encoding };
         }
-        14 => {
+        14 => (each(&|byte| format!("{byte}, ")), Decimal),
+        15 => (each(&|byte| format!("\\{byte:03o}")), Octal),
+        16 => (words(bytes, draw.below(2)), Hex),
+        17 => {
+            let reversed: String = secret.chars().rev().collect();
+            let reads_the_same = reversed.eq_ignore_ascii_case(secret);
+            if reads_the_same { (secret.to_owned(), Plain) } else { (reversed, Reversed) }
+        }
+        18 => {
+            let moved = |letter: char, first: char| char::from((letter as u8 - first as u8 + 13) % 26 + first as u8);
+            let rot13: String = secret
+                .chars()
+                .map(|letter| match letter {
+                    'a'..='z' => moved(letter, 'a'),
+                    'A'..='Z' => moved(letter, 'A'),
+                    other => other,
+                })
+                .collect();
+            let encoding = if rot13 == secret { Plain } else { Rot13 };
+            (rot13, encoding)
+        }
+        19 => {
             let little = draw.below(2) == 0;
             let units =
                 secret.encode_utf16().flat_map(|unit| if little { unit.to_le_bytes() } else { unit.to_be_bytes() });
@@ -232,6 +255,16 @@ pub(super) fn disguised(draw: &mut Draw<'_>, secret: &str) -> Disguised {
         }
     };
     Disguised { text: text.into_bytes(), encoding }
+}
+
+/// As `hexdump` writes it, behind so many other bytes.
+fn words(bytes: &[u8], before: usize) -> String {
+    let content = [&b"~"[..before], bytes].concat();
+    let lines = content.chunks(16).enumerate().map(|(line, row)| {
+        let words = row.chunks(2).map(|word| format!(" {:02x}{:02x}", word.get(1).unwrap_or(&0), word[0]));
+        format!("{:07x}{}\n", line * 16, words.collect::<String>())
+    });
+    lines.chain([format!("{:07x}\n", content.len())]).collect()
 }
 
 fn wrapped(text: &str, columns: usize, line_end: &str) -> String {

@@ -374,24 +374,13 @@ fn character_references_are_transport() {
 
 #[test]
 fn what_is_said_not_to_be_found_is_not() {
-    let reversed: String = SECRET.chars().rev().collect();
-    let rot13: String = SECRET
-        .chars()
-        .map(|letter| match letter {
-            'A'..='Z' => char::from((letter as u8 - b'A' + 13) % 26 + b'A'),
-            other => other,
-        })
-        .collect();
-    let decimal = SECRET.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(",");
     let swapped: String =
         SECRET.as_bytes().chunks(2).map(|two| hex(&two.iter().rev().copied().collect::<Vec<_>>())).collect();
-    let octal: String = SECRET.bytes().map(|byte| format!("\\{byte:03o}")).collect();
+    let caesar: String =
+        SECRET.bytes().map(|byte| char::from(if byte.is_ascii_uppercase() { byte + 1 } else { byte })).collect();
     for text in [
-        reversed,
-        rot13,
-        decimal,
-        octal,
         swapped,
+        caesar,
         STANDARD.encode(STANDARD.encode(SECRET)),
         STANDARD.encode(hex(SECRET.as_bytes())),
         "PLATYPUS and then 7731".to_owned(),
@@ -402,4 +391,118 @@ fn what_is_said_not_to_be_found_is_not() {
     ] {
         assert_eq!(found(SECRET, &text), [], "{text}");
     }
+}
+
+fn numbers(text: &[u8], number: impl Fn(u8) -> String, separator: &str) -> String {
+    text.iter().map(|byte| number(*byte)).collect::<Vec<_>>().join(separator)
+}
+
+#[test]
+fn lists_of_numbers_are_found_in_decimal_and_octal() {
+    for separator in [" ", ",", ", ", ";", "\n", "  ", "\t", "-", ".", "', '", ",\r\n  "] {
+        for (before, after) in [("", ""), ("[", "]"), ("b = {7, ", ", 256}"), ("0 ", " 0"), ("x=1000,", ",")] {
+            let decimal = numbers(SECRET.as_bytes(), |byte| byte.to_string(), separator);
+            assert_eq!(found(SECRET, format!("{before}{decimal}{after}")), [Decimal], "{decimal}");
+            let padded = numbers(SECRET.as_bytes(), |byte| format!("{byte:03}"), separator);
+            assert_eq!(found(SECRET, format!("{before}{padded}{after}")), [Decimal], "{padded}");
+            let octal = numbers(SECRET.as_bytes(), |byte| format!("{byte:03o}"), separator);
+            assert_eq!(found(SECRET, format!("{before}{octal}{after}")), [Octal], "{octal}");
+            let python = numbers(SECRET.as_bytes(), |byte| format!("0o{byte:o}"), separator);
+            assert_eq!(found(SECRET, format!("{before}{python}{after}")), [Octal], "{python}");
+        }
+    }
+    assert_eq!(found(SECRET, numbers(b"platypus-7731", |byte| byte.to_string(), " ")), [Decimal]);
+    let json = serde_json::json!({ "codes": SECRET.as_bytes() }).to_string();
+    assert_eq!(found(SECRET, serde_json::json!({ "text": json }).to_string()), [Decimal]);
+    for escaped in [
+        numbers(SECRET.as_bytes(), |byte| format!("\\{byte:o}"), ""),
+        numbers(SECRET.as_bytes(), |byte| format!("\\0{byte:o}"), ""),
+    ] {
+        assert_eq!(found(SECRET, &escaped), [Octal], "{escaped}");
+        assert_eq!(found(SECRET, serde_json::json!({ "text": escaped }).to_string()), [Octal], "{escaped}");
+    }
+    let form: String = url::form_urlencoded::byte_serialize(json.as_bytes()).collect();
+    assert_eq!(found(SECRET, format!("codes={form}")), [Decimal]);
+}
+
+#[test]
+fn other_numbers_are_no_bytes() {
+    let decimal = numbers(SECRET.as_bytes(), |byte| byte.to_string(), " ");
+    let last = decimal.rsplit_once(' ').unwrap().0;
+    for text in [
+        last.to_owned(),
+        format!("{last} 4"),
+        format!("{last} x49"),
+        last.replacen(' ', " 300 ", 1) + " 49",
+        last.replacen(' ', "a", 1) + " 49",
+        decimal.replace(' ', ""),
+        // Eights and nines are no octal digits.
+        numbers(SECRET.as_bytes(), |byte| format!("{byte:03o}"), " ").replacen("120", "190", 1),
+    ] {
+        assert_eq!(found(SECRET, &text), [], "{text}");
+    }
+}
+
+/// A dump as `od` and `hexdump` write it: so many bytes a line, in words of so many, each of them by `word`.
+fn dump(content: &[u8], address: bool, size: usize, word: impl Fn(&[u8]) -> String) -> String {
+    let lines = content.chunks(16).enumerate().map(|(number, row)| {
+        let words: Vec<_> = row.chunks(size).map(&word).collect();
+        let address = if address { format!("{:07o}", number * 16) } else { String::new() };
+        format!("{address} {}\n", words.join(" "))
+    });
+    let end = if address { format!("{:07o}\n", content.len()) } else { String::new() };
+    lines.chain([end]).collect()
+}
+
+/// The number that a word's bytes are, the lowest first.
+fn little_endian(word: &[u8]) -> u32 {
+    word.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte))
+}
+
+#[test]
+fn dumps_of_numbers_and_words_are_found_across_their_lines() {
+    for before in ["", "A", "AB", "ABC", "API=xy12345\nAP"] {
+        let content = format!("{before}I_TOKEN={SECRET}\n0123456789\n");
+        let content = content.as_bytes();
+        for address in [true, false] {
+            for (dump, encoding) in [
+                (dump(content, address, 1, |byte| format!("{:3}", byte[0])), Decimal),
+                (dump(content, address, 1, |byte| format!("{:03o}", byte[0])), Octal),
+                (dump(content, address, 2, |word| format!("{:06o}", little_endian(word))), Octal),
+                (dump(content, address, 2, |word| format!("{:04x}", little_endian(word))), Hex),
+                (dump(content, address, 4, |word| format!("{:08X}", little_endian(word))), Hex),
+            ] {
+                let escaped = serde_json::json!({ "out": dump }).to_string();
+                let echoed = dump.replace('\n', " ");
+                for text in [dump.clone(), dump.replace('\n', "\r\n"), echoed, escaped, dump.trim_end().to_owned()] {
+                    let matches = found(SECRET, &text);
+                    assert!(matches.contains(&encoding), "{matches:?} in {text}");
+                }
+                let other = format!("{before}I_TOKEN=PLATYPUS-7732\n");
+                assert_eq!(find_secrets(&dump, [("it", &other)]), [], "{dump}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_model_turns_by_itself_is_found() {
+    for (secret, reversed, rot13) in [
+        (SECRET, "1377-SUPYTALP", "CYNGLCHF-7731"),
+        ("caf\u{e9}-Zebra", "arbeZ-\u{e9}fac", "pns\u{e9}-Mroen"),
+        ("two\nlines of it", "ti fo senil\nowt", "gjb\nyvarf bs vg"),
+    ] {
+        assert_eq!(found(secret, format!("({reversed})")), [Reversed], "{reversed}");
+        assert_eq!(found(secret, reversed.to_ascii_lowercase()), [Reversed], "{reversed}");
+        assert_eq!(found(secret, format!("({rot13})")), [Rot13], "{rot13}");
+        assert_eq!(found(secret, rot13.to_ascii_uppercase()), [Rot13], "{rot13}");
+        assert_eq!(found(secret, serde_json::json!([rot13, reversed]).to_string()), [Reversed, Rot13]);
+        // In another disguise it is told as that one.
+        assert_eq!(found(secret, STANDARD.encode(reversed)), [Base64]);
+        assert_eq!(found(secret, hex(rot13.as_bytes())), [Hex]);
+    }
+    assert_eq!(found("12345678", "12345678 87654321"), [Plain, Reversed], "digits have no other letter");
+    assert_eq!(found("Level-leveL", "Level-leveL"), [Plain]);
+    assert_eq!(found("level-leveL", "level-leveL"), [Plain]);
+    assert_eq!(found(b"\xff\xfe-key-1234", b"4321-yek-\xfe\xff"), [Reversed]);
 }

@@ -17,6 +17,9 @@ enum Disguise {
     Hex(&'static str),
     Quoted,
     Entities,
+    Decimal(&'static str),
+    Octal(&'static str),
+    Reversed,
     Base32 { before: usize, lower: bool, columns: usize },
     Base64 { before: usize, url_safe: bool, columns: usize, line_end: &'static str },
 }
@@ -37,6 +40,11 @@ impl Disguise {
             Disguise::Hex(separator) => (secret.bytes().map(|byte| format!("{separator}{byte:02x}")).collect(), Hex),
             Disguise::Quoted => (secret.bytes().map(|byte| format!("={byte:02X}")).collect(), Plain),
             Disguise::Entities => (secret.chars().map(|letter| format!("&#{};", u32::from(letter))).collect(), Plain),
+            Disguise::Decimal(separator) => {
+                (secret.bytes().map(|byte| format!("{byte}{separator}")).collect(), Decimal)
+            }
+            Disguise::Octal(separator) => (secret.bytes().map(|byte| format!("{separator}{byte:o}")).collect(), Octal),
+            Disguise::Reversed => (secret.chars().rev().collect(), Reversed),
             Disguise::Base32 { before, lower, columns } => {
                 let encoded = base32(STANDARD_32, format!("{}{secret}", &"abcd"[..before]).as_bytes());
                 let encoded = if lower { encoded.to_lowercase() } else { encoded };
@@ -60,6 +68,9 @@ fn disguise() -> impl Strategy<Value = Disguise> {
         Just(Disguise::Form),
         Just(Disguise::Quoted),
         Just(Disguise::Entities),
+        Just(Disguise::Reversed),
+        prop::sample::select(vec![",", ", ", " ", "\n"]).prop_map(Disguise::Decimal),
+        prop::sample::select(vec!["\\", "\\0", " ", ", "]).prop_map(Disguise::Octal),
         (0..5_usize, any::<bool>(), 8..80_usize).prop_map(|(before, lower, columns)| Disguise::Base32 {
             before,
             lower,
