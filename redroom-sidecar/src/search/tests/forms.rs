@@ -437,7 +437,7 @@ fn other_numbers_are_no_bytes() {
         last.replacen(' ', "a", 1) + " 49",
         decimal.replace(' ', ""),
         // Eights and nines are no octal digits.
-        numbers(SECRET.as_bytes(), |byte| format!("{byte:03o}"), " ").replacen("120", "190", 1),
+        numbers(SECRET.as_bytes(), |byte| format!("{byte:03o}"), " ").replacen("120", "118", 1),
     ] {
         assert_eq!(found(SECRET, &text), [], "{text}");
     }
