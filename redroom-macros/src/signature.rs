@@ -54,7 +54,8 @@ impl Function {
             Ok(other) => syn::Error::new_spanned(other, "an attack is an async function: `async fn name(run: Run)`"),
             Err(_) => error,
         })?;
-        check(&item, diagnostics);
+        let is_test_already = refuse_test(&mut item, diagnostics);
+        check(&item, is_test_already, diagnostics);
         let parameters = parameters(&item, diagnostics);
         let cases = Cases::take(&mut item.attrs, diagnostics);
         cases.check(&item, parameters.as_deref(), diagnostics);
@@ -91,9 +92,21 @@ impl Function {
     }
 }
 
-fn check(item: &ItemFn, diagnostics: &mut Diagnostics) {
+/// Takes `#[test]`, and what runtimes have in its place, away: it would hide the function from the attack, which is a test without it.
+fn refuse_test(item: &mut ItemFn, diagnostics: &mut Diagnostics) -> bool {
+    let is_test = |attribute: &Attribute| attribute.path().segments.last().is_some_and(|name| name.ident == "test");
+    let (refused, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut item.attrs).into_iter().partition(is_test);
+    item.attrs = kept;
+    for attribute in &refused {
+        diagnostics.on(attribute, "an attack is a test already, which redroom runs: take this attribute away");
+    }
+    !refused.is_empty()
+}
+
+fn check(item: &ItemFn, is_test_already: bool, diagnostics: &mut Diagnostics) {
     let signature = &item.sig;
-    if signature.asyncness.is_none() {
+    // A runtime's attribute has made a plain function of it.
+    if signature.asyncness.is_none() && !is_test_already {
         diagnostics.at(signature.fn_token.span, "an attack is an async function: write `async fn`");
     }
     if let Some(token) = &signature.constness {

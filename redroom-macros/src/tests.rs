@@ -338,6 +338,9 @@ fn test_attributes_are_taken_over_or_refused() {
         (quote!(#[ignore = 1]), "the reason is a string literal"),
         (quote!(#[should_panic(x = "y")]), "write `#[should_panic]`"),
         (quote!(#[ignore] #[ignore]), "given twice"),
+        (quote!(#[test]), "take this attribute away"),
+        (quote!(#[::core::prelude::v1::test]), "take this attribute away"),
+        (quote!(#[tokio::test(flavor = "current_thread")]), "take this attribute away"),
     ] {
         assert_mistakes(&mistakes_of(quote!(), quote!(#attribute async fn f(run: Run) {})), &[wanted]);
     }
@@ -448,6 +451,16 @@ fn a_case_that_is_read_first_goes_below_its_attack_and_one_without_an_attack_is_
         assert_eq!(told.matches("compile_error").count(), 1, "{told}");
         assert!(told.contains("a case belongs to an attack") && !told.contains("case (b"), "{told}");
     }
+}
+
+#[test]
+fn a_runtimes_test_that_stands_above_is_told_in_place_of_what_it_made_of_the_function() {
+    // What `#[tokio::test]` hands on.
+    let item = quote!(
+        #[::core::prelude::v1::test]
+        fn f(run: Run) {}
+    );
+    assert_mistakes(&mistakes_of(quote!(), item), &["take this attribute away"]);
 }
 
 #[test]

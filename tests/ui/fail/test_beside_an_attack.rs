@@ -1,0 +1,9 @@
+use redroom::Run;
+
+#[redroom::attack]
+#[test]
+async fn attack(run: Run) {
+    drop(run);
+}
+
+fn main() {}
