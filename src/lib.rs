@@ -92,7 +92,10 @@ pub use redroom_harness::{
 /// `REDROOM_SKIP_TAGS=slow` say the same; as they speak to every suite of a workspace, a tag that one of them does not know is only
 /// told. Tags stand in the properties of a JUnit report, and in what `--format json` says.
 ///
-/// Attacks in a library crate count only where that crate is linked: say `use my_attacks as _;` in the test.
+/// # Where it can stand
+///
+/// In a test with `harness = false`, or in a library crate that such a test links: say `use my_attacks as _;` in the test. rustc's own
+/// harness, as for the unit tests of a library, runs no attack: it shows `NAME_is_not_run_here` as ignored.
 pub use redroom_macros::attack;
 
 /// Adds a case to an [`attack`](macro@attack): its own test, with a value for each parameter that the function has beside its run.

@@ -1,7 +1,7 @@
 //! What the attribute leaves behind: the function as it was, and its registration, through paths of the facade only.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 
@@ -29,7 +29,9 @@ pub(crate) fn attack(args: &Args, function: &Function, diagnostics: Diagnostics,
         cases => cases.iter().map(|case| registration(&root, args, function, Some(case))).collect(),
     };
     let harness = runs_here.then(refuse_harness);
-    let conditions = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    let passed_over = (!runs_here).then(|| passed_over(&item.sig.ident));
+    let conditions: Vec<_> = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
+    let passed_over = passed_over.map(|test| quote!(#(#conditions)* #test));
     quote! {
         #item
 
@@ -38,19 +40,34 @@ pub(crate) fn attack(args: &Args, function: &Function, diagnostics: Diagnostics,
             #(#root::private::inventory::submit! { #registrations })*
             #harness
         };
+
+        #passed_over
     }
 }
 
 /// An error where rustc's own harness is linked, for that would run no attack and pass: only there a `#[test]` is looked into.
 fn refuse_harness() -> TokenStream {
     quote! {
+        #[allow(unnameable_test_items)]
         #[::core::prelude::v1::test]
         fn refuse_harness() {
             ::core::compile_error!(
-                "attacks have a main function of their own, and rustc's harness would run none: \
-                 write `harness = false` at this test's `[[test]]` in Cargo.toml, and `redroom::main!();` once in its file"
+                "attacks have a main function of their own, and rustc's harness would run none: in Cargo.toml, \
+                 write a `[[test]]` with this test's `name` and `harness = false`; in its file, `redroom::main!();` once"
             );
         }
+    }
+}
+
+/// A library may have attacks that a test of another crate runs, so that they are no mistake among its unit tests. But rustc's harness,
+/// which runs those, would pass over an attack without a word: this is the word, and nothing to run.
+fn passed_over(attack: &Ident) -> TokenStream {
+    let name = format_ident!("{}_is_not_run_here", attack.unraw());
+    quote! {
+        #[allow(unnameable_test_items)]
+        #[::core::prelude::v1::test]
+        #[ignore = "rustc's harness runs no attack: a test with `harness = false` and `redroom::main!();` does"]
+        fn #name() {}
     }
 }
 

@@ -330,7 +330,7 @@ fn test_attributes_are_taken_over_or_refused() {
         quote!(#[should_panic(expected = "x",)]),
         quote!(#[should_panic = "x"]),
     ] {
-        let expanded = attack_tokens(quote!(), quote!(#attribute async fn f(run: Run) {}), false).to_string();
+        let expanded = attack_tokens(quote!(), quote!(#attribute async fn f(run: Run) {}), true).to_string();
         assert!(!expanded.contains("# [ignore") && !expanded.contains("# [should_panic"), "{expanded}");
     }
     for (attribute, wanted) in [
@@ -466,8 +466,25 @@ fn a_runtimes_test_that_stands_above_is_told_in_place_of_what_it_made_of_the_fun
 #[test]
 fn a_harness_that_would_run_nothing_is_refused_in_an_integration_test_alone() {
     let expanded = |runs_here| attack_tokens(quote!(), function(), runs_here).to_string();
-    assert!(expanded(true).contains("harness = false"));
-    assert!(!expanded(false).contains("harness"));
+    assert!(expanded(true).contains("compile_error"));
+    assert!(!expanded(false).contains("compile_error"));
+}
+
+#[test]
+fn where_it_cannot_be_known_that_an_attack_is_run_a_test_that_is_ignored_tells_of_it() {
+    let expanded = |runs_here| {
+        let item = quote!(
+            #[cfg(any())]
+            async fn r#loop(run: Run) {}
+        );
+        syn::parse2::<syn::File>(attack_tokens(quote!(), item, runs_here)).unwrap().items
+    };
+    let told = |item: &syn::Item| {
+        matches!(item, syn::Item::Fn(test) if test.sig.ident == "loop_is_not_run_here"
+            && ["cfg", "ignore"].iter().all(|name| test.attrs.iter().any(|attribute| attribute.path().is_ident(name))))
+    };
+    assert_eq!(expanded(false).iter().filter(|item| told(item)).count(), 1);
+    assert_eq!(expanded(true).len(), 2, "the function and its registration");
 }
 
 #[test]
