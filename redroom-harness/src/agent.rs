@@ -69,6 +69,11 @@ pub const HOOK_NOT_LOADED: &str = "hook_not_loaded";
 ///
 /// Every method is asked from one task at a time for each run, and from several runs at once. None but
 /// [`program`](Agent::program) may block. A method that is added later has a default.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no agent",
+    label = "not an `Agent`",
+    note = "`ClaudeCode::new(\"2.1.332\")` and `Shell::new()` are agents, and so is what implements `redroom::Agent`"
+)]
 #[async_trait]
 pub trait Agent: Send + Sync + 'static {
     /// A short name: `claude-code`, `shell`.

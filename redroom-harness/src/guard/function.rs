@@ -14,6 +14,11 @@ use crate::model::panic_text;
 
 /// Something that checks tool calls: a service's URL, a [`UrlCheck`] (a URL with headers), an async function from [`ToolCall`] to [`Decision`], or
 /// [`ToolCallCheck::none`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no guard",
+    label = "not an async function from `ToolCall` to `Decision`, nor a URL",
+    note = "write `async fn guard(call: ToolCall) -> Decision`, `{{ url: \"…\" }}`, or `none` in place of the suite's"
+)]
 pub trait IntoToolCallCheck {
     /// The check that it is.
     fn into_tool_call_check(self) -> ToolCallCheck;
@@ -58,6 +63,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<F, Fut> IntoToolCallCheck for F
 where
     F: Fn(ToolCall) -> Fut + Send + Sync + 'static,

@@ -25,6 +25,11 @@ use crate::error::{By, Error, Result};
 /// }
 /// let model = parrot.into_model();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` plays no model",
+    label = "not a `Script`, nor an async function from `Conversation` to an answer",
+    note = "which model an agent asks for is said to the agent: `agent = ClaudeCode::new(\"…\").model(\"sonnet\")`"
+)]
 pub trait IntoModel {
     /// The model that it plays.
     fn into_model(self) -> Model;
@@ -99,6 +104,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<F, Fut, A> IntoModel for F
 where
     F: Fn(Conversation) -> Fut + Send + Sync + 'static,

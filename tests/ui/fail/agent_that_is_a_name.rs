@@ -1,0 +1,8 @@
+use redroom::Run;
+
+#[redroom::attack(agent = "shell")]
+async fn attack(run: Run) {
+    drop(run);
+}
+
+fn main() {}
