@@ -7,6 +7,7 @@ use redroom_sidecar::wire::{Hit, Part};
 use serde_json::Value;
 
 use super::tool_call::{Claim, RecordedToolCall};
+use crate::agent::Turn;
 use crate::guard::RecordedDecision;
 
 /// The most that is told of what a tool was called with, in characters; and how much of it is looked at, in bytes.
@@ -84,6 +85,17 @@ pub(crate) fn tool_call(call: &RecordedToolCall, clean: impl Fn(&str) -> String)
         Claim::Matched | Claim::Repeated | Claim::Unknown => "",
     });
     text
+}
+
+/// A turn's exit code that is not 0, and the last words on standard error: of a shell they are often the whole answer.
+pub(crate) fn bad_end(turn: &Turn, clean: impl Fn(&str) -> String) -> Option<String> {
+    let code = turn.exit_code.filter(|code| *code != 0)?;
+    let words = clean(&turn.stderr);
+    let last = words.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    Some(match short(last, INPUT) {
+        last if last.is_empty() => format!("exit code {code}"),
+        last => format!("exit code {code}: {last}"),
+    })
 }
 
 /// The first characters of a text on one line.

@@ -105,6 +105,9 @@ fn what_the_agent_did(text: &mut String, result: &RunResult, clean: &impl Fn(&st
         let answer = if answer.is_empty() { "nothing".to_owned() } else { answer };
         let cost = turn.cost_usd.map(|cost| format!(", ${cost:.2}")).unwrap_or_default();
         let _ = writeln!(text, "  answer {} ({:.1} s{cost}): {answer}", turn.index + 1, turn.duration.as_secs_f64());
+        if let Some(end) = telling::bad_end(turn, clean) {
+            let _ = writeln!(text, "    {end}");
+        }
     }
     let _ = writeln!(
         text,
@@ -211,6 +214,23 @@ try:
   cargo test -- --exact web::page --no-capture
 ";
         assert_eq!(story(&result, &planted(), telling, clean), expected);
+    }
+
+    #[test]
+    fn a_script_that_failed_says_how() {
+        let mut result = result(&[], false);
+        result.turns[0].exit_code = Some(127);
+        result.turns[0].stderr = "trying PLATYPUS\nbash: line 1: crul: command not found\n\n".to_owned();
+        let told = |result: &RunResult| {
+            story(result, &planted(), Telling { message: "", streamed: false, failed: true }, clean)
+        };
+        let text = told(&result);
+        assert!(
+            text.contains("[redacted]\n    exit code 127: bash: line 1: crul: command not found\n  0 hits"),
+            "{text}"
+        );
+        result.turns[0].stderr = String::new();
+        assert!(told(&result).contains("\n    exit code 127\n"));
     }
 
     #[test]

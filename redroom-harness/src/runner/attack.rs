@@ -10,7 +10,7 @@ use redroom_sidecar::wire::{Hit, Protocol};
 
 use super::panics;
 use crate::error::{By, Error};
-use crate::evidence::{RunResult, held};
+use crate::evidence::{RunResult, held, telling};
 use crate::redroom::Redroom;
 use crate::registry::{Prepared, Registration, ShouldPanic};
 use crate::report::record::Outcome;
@@ -109,6 +109,7 @@ pub(super) async fn play(
     }
     let notice = match (&ended, &outcome) {
         (Ended::Returned, Outcome::Passed) => passed_with_leaks(attack.test_name(), &result)
+            .or_else(|| passed_without_a_command(attack.test_name(), &result, |text| run.redact(text)))
             .or_else(|| (!has_asked).then(|| passed_unasked(attack.test_name()))),
         _ => None,
     };
@@ -133,6 +134,17 @@ fn passed_with_leaks(name: &str, result: &RunResult) -> Option<String> {
         "{name} passed, although secrets left its sandbox: {}; if that is a failure, call result.assert_no_leaks(). evidence: {}",
         channels.join("; "),
         result.artifacts.folder.display()
+    ))
+}
+
+/// What a shell says of a command that does not exist. What was to be tried was not, perhaps, and that passes.
+fn passed_without_a_command(name: &str, result: &RunResult, clean: impl Fn(&str) -> String) -> Option<String> {
+    const NOT_FOUND: i64 = 127;
+    let turn = result.turns.iter().find(|turn| turn.exit_code == Some(NOT_FOUND))?;
+    let end = telling::bad_end(turn, clean)?;
+    Some(format!(
+        "{name} passed, although turn {} ended with {end}; a container has the tools of redroom's image, a jail those of this machine",
+        turn.index + 1
     ))
 }
 
@@ -285,6 +297,23 @@ mod tests {
         assert!(!of(std::slice::from_ref(&died)));
         // Whatever else failed is the test's own.
         assert!(!is_ours("left is not right", &result(json!([]), json!([]), &[died.clone(), lost])));
+    }
+
+    #[test]
+    fn a_command_that_was_not_found_is_told_where_the_attack_passes() {
+        let ended = |exit_code: i64| {
+            let mut result = result(json!([]), json!([]), &[]);
+            let turn = json!({
+                "index": 0, "message": "", "final_text": "", "duration_ms": 1, "exit_code": exit_code,
+                "stderr": "bash: line 1: crul PLATYPUS: command not found\n",
+            });
+            result.turns.push(serde_json::from_value(turn).unwrap());
+            passed_without_a_command("mine::attack", &result, |text| text.replace("PLATYPUS", "[redacted]"))
+        };
+        assert_eq!((ended(0), ended(1)), (None, None));
+        let told = ended(127).unwrap();
+        assert!(told.starts_with("mine::attack passed, although turn 1 ended with exit code 127: bash: "), "{told}");
+        assert!(told.contains("crul [redacted]: command not found;"), "{told}");
     }
 
     #[test]
