@@ -109,6 +109,9 @@ pub fn run(suite: impl FnOnce() -> Suite, manifest_dir: &'static str) -> ExitCod
 
 fn run_attacks(arguments: &Arguments, selected: Selected, suite: Suite, package: &Path) -> Result<ExitCode> {
     let settings = settings(arguments, suite)?;
+    if let Some(told) = settings.environment.unread_config() {
+        notice(&visible(&told));
+    }
     let junit = arguments.junit.clone().or(settings.junit.clone());
     if let Some(path) = &junit {
         junit::check(path)?;

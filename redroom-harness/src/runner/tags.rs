@@ -49,7 +49,7 @@ impl Named {
         self.tags.iter().filter(|tag| !known.contains(tag.as_str())).map(move |tag| {
             let hint = match nearest(tag, known.iter().copied()) {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
-                None if known.is_empty() => "no attack here has a tag".to_owned(),
+                None if known.is_empty() => "none has any".to_owned(),
                 None => format!("there are {}", known.iter().copied().collect::<Vec<_>>().join(", ")),
             };
             format!("{}: no attack here has the tag `{tag}`; {hint}", self.variable.unwrap_or(argument))
@@ -134,6 +134,6 @@ mod tests {
         let told = Tags { any_of, none_of: Named::default() }.check(attacks).unwrap();
         assert_eq!(told, ["REDROOM_TAGS: no attack here has the tag `dsn`; did you mean `dns`?"]);
         let none: [&[&str]; 1] = [&[]];
-        assert!(tags(&["dns"], &[]).check(none).unwrap_err().detail().ends_with("no attack here has a tag"));
+        assert!(tags(&["dns"], &[]).check(none).unwrap_err().detail().ends_with("has the tag `dns`; none has any"));
     }
 }

@@ -76,7 +76,7 @@ impl ConfigFile {
         let named = environment.config.clone();
         let standing = [environment.manifest_dir.clone(), Some(PathBuf::from(".")), compiled_in.map(Path::to_owned)];
         let places = named.into_iter().chain(standing.into_iter().flatten().map(|folder| folder.join("redroom.toml")));
-        let mut tried = Vec::new();
+        let mut tried: Vec<String> = Vec::new();
         for path in places {
             match read(&path) {
                 Ok(bytes) => return Self::parse(&path, &text(&path, bytes)?, profile),
@@ -84,11 +84,14 @@ impl ConfigFile {
                 }
                 Err(error) => tracing::warn!(path = %path.display(), %error, "a settings file cannot be read"),
             }
-            tried.push(visible_line(&path.to_string_lossy()).into_owned());
+            let told = visible_line(&path.to_string_lossy()).into_owned();
+            if !tried.contains(&told) {
+                tried.push(told);
+            }
         }
         match profile {
             None => Ok(ConfigFile::default()),
-            Some(profile) => Err(profile.unknown(&format!("there is no settings file at {}", tried.join(", ")))),
+            Some(profile) => Err(profile.unknown(&format!("there is no settings file at {}", tried.join(" or ")))),
         }
     }
 

@@ -362,6 +362,9 @@ fn a_profile_that_is_not_there_is_told_with_the_nearest_one() {
     let environment = Environment { config: Some(folder.path().join("absent.toml")), ..Environment::default() };
     let chosen = Profile { name: "ci".to_owned(), chosen_by: "REDROOM_PROFILE" };
     let error = ConfigFile::find(&environment, None, Some(&chosen)).err().unwrap();
+    let twice = Environment { manifest_dir: Some(folder.path().to_owned()), ..Environment::default() };
+    let told = ConfigFile::find(&twice, Some(folder.path()), Some(&chosen)).err().unwrap().detail().to_owned();
+    assert_eq!(told.matches(&*folder.path().to_string_lossy()).count(), 1, "{told}");
     assert!(
         error.detail().contains("there is no settings file at ") && error.detail().contains("absent.toml"),
         "{error}"
