@@ -177,6 +177,8 @@ mod pages {
 pub mod prelude {
     //! What an attack needs: `use redroom::prelude::*;`.
 
+    pub use std::time::Duration;
+
     pub use crate::{
         ClaudeCode, Container, Conversation, Decision, Encoding, File, Limits, ModelProxy, Page, Place, Protocol,
         RecordedDecision, Run, RunOptions, RunResult, Script, Secret, Setup, Shell, Suite, ToolCall, ToolCallCheck,
