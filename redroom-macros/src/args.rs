@@ -1,11 +1,14 @@
 //! The attribute's arguments: `key = value`, each key once, each value in a form that its key takes.
 
 use proc_macro2::{Ident, Span, TokenStream};
+use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseBuffer, Parser as _};
+use syn::spanned::Spanned as _;
 use syn::{Expr, Lit, LitStr, Path, Token};
 
 use crate::diagnostics::{Diagnostics, hint};
+use crate::literals::{a_duration, is_number, is_text};
 use crate::map::{Entry, Key, Map, Value, separated};
 use crate::tags;
 
@@ -183,6 +186,12 @@ fn begins_argument(input: &ParseBuffer<'_>) -> bool {
 
 fn form(key: &str, value: Value, diagnostics: &mut Diagnostics) -> Option<Form> {
     let map = match value {
+        Value::Expr(expr) if key == "timeout" && is_number(&expr) => {
+            return refused(&expr, a_duration(&expr), diagnostics);
+        }
+        Value::Expr(expr) if key == "allow_provider_tools" && is_text(&expr) => {
+            return refused(&expr, format!("tools are listed: write `[{}]`", expr.to_token_stream()), diagnostics);
+        }
         Value::Expr(expr) if matches!(key, "model" | "model_proxy" | "tool_call_check") && is_none(&expr) => {
             return Some(Form::Off);
         }
@@ -201,6 +210,11 @@ fn form(key: &str, value: Value, diagnostics: &mut Diagnostics) -> Option<Form> 
             None
         }
     }
+}
+
+fn refused(at: &Expr, message: String, diagnostics: &mut Diagnostics) -> Option<Form> {
+    diagnostics.on(at, message);
+    None
 }
 
 fn is_none(expr: &Expr) -> bool {
@@ -338,6 +352,9 @@ fn built(
         }
         seen.push(name.clone());
         match value {
+            Value::Expr(expr) if name == "turn_timeout" && is_number(&expr) => {
+                refuse(expr.span(), a_duration(&expr));
+            }
             Value::Expr(expr) if first.is_some_and(|first| name == first) => start = Some(expr),
             Value::Expr(expr) => setters.push(Setter { name, arguments: vec![expr] }),
             Value::Map(map) if first.is_some() && name == "headers" => match headers(&name, map, diagnostics) {

@@ -9,6 +9,7 @@ mod args;
 mod cases;
 mod diagnostics;
 mod expand;
+mod literals;
 mod map;
 mod paths;
 mod planting;

@@ -7,6 +7,7 @@ use syn::parse::{ParseBuffer, ParseStream};
 use syn::{Expr, LitStr, Token, braced, token};
 
 use crate::diagnostics::Diagnostics;
+use crate::literals::bare_json;
 
 /// What stands after a key.
 #[derive(Debug)]
@@ -42,7 +43,11 @@ impl Value {
     /// Reads a map where a brace group is one, else an expression.
     pub(crate) fn parse(input: ParseStream<'_>, diagnostics: &mut Diagnostics) -> syn::Result<Self> {
         if !is_map(input) {
-            return input.parse().map(Value::Expr);
+            let ahead = input.fork();
+            return input.parse().map(Value::Expr).map_err(|error| match ahead.parse().ok().and_then(bare_json) {
+                Some(json) => syn::Error::new(json.span(), "JSON has a macro around it: write `json!({ … })`"),
+                None => error,
+            });
         }
         let content;
         let brace = braced!(content in input);

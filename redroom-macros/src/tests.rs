@@ -174,6 +174,22 @@ fn a_broken_argument_does_not_hide_the_next_one() {
 }
 
 #[test]
+fn a_value_of_another_kind_is_told_in_words_of_the_attribute() {
+    let seconds = "write `Duration::from_secs(60)`";
+    assert_mistakes(&mistakes(quote!(timeout = 60, limits = { turn_timeout: 60 })), &[seconds, seconds]);
+    assert_mistakes(
+        &mistakes(quote!(allow_provider_tools = "web_search")),
+        &["tools are listed: write `[\"web_search\"]`"],
+    );
+    let json = "write `json!({ … })`";
+    assert_mistakes(&mistakes(quote!(model = Script::new().call("Bash", { "command": "ls" }).say("x"))), &[json]);
+    assert_mistakes(&mistakes(quote!(model = s(json!({ "a": 1 })).call("Bash", [{ "command": "ls" }]))), &[json]);
+    // What JSON another argument has is not to blame, nor what stands in a macro.
+    assert_mistakes(&mistakes(quote!(agent = a +, model = s({ "b": 1 }))), &["expected an expression", json]);
+    assert_mistakes(&mistakes(quote!(model = s(json!({ "a": 1 }), +))), &["expected an expression"]);
+}
+
+#[test]
 fn paths_and_their_collisions_are_judged_over_both_maps() {
     assert_mistakes(
         &mistakes(quote!(workspace = { "/a": "", "../b": "", "c\n": "", "d": "", "d": "", "d/e": "" })),
