@@ -117,8 +117,8 @@ fn in_order(found: impl IntoIterator<Item = &'static Registration>) -> Result<Ve
     if attacks.is_empty() {
         return Err(Error::redroom(
             "no_attacks",
-            "no attack is linked into this test: write a `#[redroom::attack]` function, and where the attacks are in a \
-             library crate, say `use my_attacks as _;` in the test, for an unnamed crate is not linked",
+            "no attack is linked into this test: write a `#[redroom::attack]` function, without `#[test]` above it, which hides it; \
+             and where the attacks are in a library crate, say `use my_attacks as _;` in the test, for an unnamed crate is not linked",
         ));
     }
     attacks.sort_by_key(|attack| (attack.test_name(), attack.name, attack.file, attack.line));
@@ -174,7 +174,10 @@ mod tests {
     fn an_empty_registry_says_how_to_link_a_crate() {
         let error = in_order([]).unwrap_err();
         assert_eq!(error.code(), "no_attacks");
-        assert!(error.detail().contains("use my_attacks as _;"), "{error}");
+        assert!(
+            ["use my_attacks as _;", "without `#[test]` above it"].iter().all(|told| error.detail().contains(told)),
+            "{error}"
+        );
     }
 
     #[test]
