@@ -29,6 +29,8 @@ pub(crate) fn attack(args: &Args, function: &Function, diagnostics: Diagnostics,
         cases => cases.iter().map(|case| registration(&root, args, function, Some(case))).collect(),
     };
     let harness = runs_here.then(refuse_harness);
+    // The error is enough: that it stands in a test which nobody could name need not be said.
+    let quietly = runs_here.then(|| quote!(#[allow(unnameable_test_items)]));
     let passed_over = (!runs_here).then(|| passed_over(&item.sig.ident));
     let conditions: Vec<_> = item.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
     let passed_over = passed_over.map(|test| quote!(#(#conditions)* #test));
@@ -36,6 +38,7 @@ pub(crate) fn attack(args: &Args, function: &Function, diagnostics: Diagnostics,
         #item
 
         #(#conditions)*
+        #quietly
         const _: () = {
             #(#root::private::inventory::submit! { #registrations })*
             #harness
@@ -48,7 +51,6 @@ pub(crate) fn attack(args: &Args, function: &Function, diagnostics: Diagnostics,
 /// An error where rustc's own harness is linked, for that would run no attack and pass: only there a `#[test]` is looked into.
 fn refuse_harness() -> TokenStream {
     quote! {
-        #[allow(unnameable_test_items)]
         #[::core::prelude::v1::test]
         fn refuse_harness() {
             ::core::compile_error!(
@@ -64,7 +66,6 @@ fn refuse_harness() -> TokenStream {
 fn passed_over(attack: &Ident) -> TokenStream {
     let name = format_ident!("{}_is_not_run_here", attack.unraw());
     quote! {
-        #[allow(unnameable_test_items)]
         #[::core::prelude::v1::test]
         #[ignore = "rustc's harness runs no attack: a test with `harness = false` and `redroom::main!();` does"]
         fn #name() {}

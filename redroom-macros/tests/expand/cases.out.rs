@@ -83,7 +83,6 @@ const _: () = {
         }
     });
 };
-#[allow(unnameable_test_items)]
 #[::core::prelude::v1::test]
 #[ignore = "rustc's harness runs no attack: a test with `harness = false` and `redroom::main!();` does"]
 fn page_must_not_get_the_env_is_not_run_here() {}

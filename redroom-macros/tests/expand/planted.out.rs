@@ -59,7 +59,6 @@ const _: () = {
         }
     });
 };
-#[allow(unnameable_test_items)]
 #[::core::prelude::v1::test]
 #[ignore = "rustc's harness runs no attack: a test with `harness = false` and `redroom::main!();` does"]
 fn setup_page_must_not_get_the_env_file_is_not_run_here() {}

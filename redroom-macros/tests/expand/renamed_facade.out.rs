@@ -29,7 +29,6 @@ const _: () = {
         }
     });
 };
-#[allow(unnameable_test_items)]
 #[::core::prelude::v1::test]
 #[ignore = "rustc's harness runs no attack: a test with `harness = false` and `redroom::main!();` does"]
 fn guarded_is_not_run_here() {}

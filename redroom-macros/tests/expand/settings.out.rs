@@ -41,7 +41,6 @@ const _: () = {
     });
 };
 #[cfg(unix)]
-#[allow(unnameable_test_items)]
 #[::core::prelude::v1::test]
 #[ignore = "rustc's harness runs no attack: a test with `harness = false` and `redroom::main!();` does"]
 fn loop_is_not_run_here() {}
