@@ -15,6 +15,8 @@ const SITE: &str = "/sys/root";
 /// Where the agent's trees and root's files are planted, until they are in their places in the new root.
 const OWN: &str = "/sys/own";
 const FIXED: &str = "/sys/fixed";
+/// What is laid over folders that the agent is not to look into.
+const EMPTY: &str = "/sys/empty";
 const AREA_ROOM: &str = "mode=755,size=1m";
 /// Room for the root's own folders, and for files that are planted for root.
 const ROOT_ROOM: &str = "mode=755,size=64m";
@@ -35,6 +37,8 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 /// What of `/proc` tells more than the sandbox is to know.
 const HIDDEN: [&str; 5] = ["kcore", "keys", "latency_stats", "sched_debug", "timer_list"];
+/// Its folders that tell of the machine's devices.
+const HIDDEN_FOLDERS: [&str; 3] = ["acpi", "asound", "scsi"];
 
 /// A root that waits for what is planted.
 pub(super) struct Staging {
@@ -153,6 +157,10 @@ fn processes(kernel: &dyn Kernel) -> Result<(), Refused> {
     }
     for name in HIDDEN {
         over(kernel, "/dev/null", &site(&format!("/proc/{name}")), Rights::Device)?;
+    }
+    kernel.folder(EMPTY, 0o755).step("folder")?;
+    for name in HIDDEN_FOLDERS {
+        over(kernel, EMPTY, &site(&format!("/proc/{name}")), Rights::ReadOnly)?;
     }
     Ok(())
 }

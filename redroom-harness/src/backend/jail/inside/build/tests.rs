@@ -42,6 +42,18 @@ fn nothing_is_let_in_before_it_is_known_what() {
     build(&kernel, &spec(), staging).unwrap();
 }
 
+/// Not every machine has such devices, so a suite that looks from inside may see nothing either way.
+#[test]
+fn folders_that_tell_of_the_machines_devices_are_empty() {
+    let kernel = Fake::default();
+    built(&kernel).unwrap();
+    let asked = kernel.asked.borrow();
+    for name in ["acpi", "asound", "scsi"] {
+        let at = kernel.position(&format!("attach /sys/root/proc/{name}"));
+        assert_eq!(asked[at - 2..at], [format!("copy {EMPTY}"), "restrict tree ReadOnly".to_owned()], "{name}");
+    }
+}
+
 #[test]
 fn the_agents_trees_have_their_bounds_before_the_agent_has_them() {
     let kernel = Fake::default();
@@ -60,7 +72,7 @@ fn no_program_can_lie_where_the_root_is_built() {
         copied
             .iter()
             .filter(|from| from.starts_with(AREA))
-            .all(|from| { [SITE, OWN, FIXED].iter().any(|ours| from.starts_with(ours)) })
+            .all(|from| { [SITE, OWN, FIXED, EMPTY].iter().any(|ours| from.starts_with(ours)) })
     );
 }
 
@@ -87,6 +99,7 @@ fn what_this_kernel_does_not_have_is_no_refusal() {
     for (lacking, attached) in [
         ("exists /sys/root/proc/bus", "attach /sys/root/proc/bus"),
         ("exists /sys/root/proc/kcore", "attach /sys/root/proc/kcore"),
+        ("exists /sys/root/proc/scsi", "attach /sys/root/proc/scsi"),
     ] {
         let kernel = Fake::refusing(lacking, Errno::NOENT);
         built(&kernel).unwrap();
