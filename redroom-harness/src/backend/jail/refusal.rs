@@ -110,6 +110,10 @@ enum Cause {
     Container {
         sign: &'static str,
     },
+    /// A profile of AppArmor's that is not the system's for everybody.
+    Profile {
+        name: String,
+    },
     /// A filter of system calls, not known whose.
     Filtered,
     /// A kernel that is too old.
@@ -185,6 +189,10 @@ impl Cause {
         let groups = system.text("/proc/1/cgroup").unwrap_or_default();
         if ["docker", "kubepods", "libpod", "containerd", "/lxc"].iter().any(|word| groups.contains(word)) {
             return Some(Cause::Container { sign: "/proc/1/cgroup" });
+        }
+        let profile = system.text("/proc/self/attr/current");
+        if let Some(name) = profile.as_deref().and_then(|profile| profile.strip_suffix(" (enforce)")) {
+            return Some(Cause::Profile { name: name.to_owned() });
         }
         let status = system.text("/proc/self/status").unwrap_or_default();
         let filtered = status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"));
@@ -267,6 +275,14 @@ fn advice(cause: &Cause, failure: StepFailure<'_>) -> Advice {
                 "mount the engine's socket into it and use Docker".to_owned(),
                 "give it `--privileged`, if you trust what runs in it".to_owned(),
                 "run outside of the container".to_owned(),
+            ],
+        },
+        Cause::Profile { name } => Advice {
+            why: format!("AppArmor confines this process by the profile `{name}`"),
+            choices: vec![
+                "run outside of it".to_owned(),
+                "let an administrator allow in it what the jail needs, as `userns,`, `mount,` and `pivot_root,`".to_owned(),
+                docker(),
             ],
         },
         Cause::Filtered => Advice {
@@ -363,6 +379,16 @@ mod tests {
             (failed("unshare", Errno::NOSPC), Fake::new([]), "in use|parallel"),
             (failed("unshare", Errno::PERM), Fake::new([DOCKER]), "container (/.dockerenv)|socket|--privileged"),
             (failed("unshare", Errno::PERM), Fake::new([("/run/.containerenv", "")]), "container (/run/.containerenv)"),
+            (
+                failed("propagation", Errno::ACCESS),
+                Fake::new([("/proc/self/attr/current", "/usr/bin/editor (enforce)")]),
+                "AppArmor|`/usr/bin/editor`|mount,|Docker",
+            ),
+            (
+                failed("propagation", Errno::ACCESS),
+                Fake::new([("/proc/self/attr/current", "unconfined")]),
+                "none of the known reasons",
+            ),
             (failed("unshare", Errno::PERM), Fake::new([kubernetes]), "container (/proc/1/cgroup)"),
             (failed("unshare", Errno::PERM), Fake::new([seccomp]), "seccomp"),
             (failed("proc", Errno::PERM), Fake::new([DOCKER, MASKED]), "covered|systempaths=unconfined"),
