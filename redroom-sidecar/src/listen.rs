@@ -102,7 +102,10 @@ impl Listeners {
     /// Why connections to other ports are not seen, if so.
     pub(crate) fn other_ports_unseen(&self) -> Option<String> {
         let seen = self.other_tcp.len() == self.http.len() && self.other_udp.len() == self.http.len();
-        let unknown = || "the kernel brings them nowhere: it lacks nft_tproxy or nft_socket".to_owned();
+        // A kernel that has them as modules loads them by itself, unless it may not, or was replaced on the disk since it started.
+        let unknown = || {
+            "the kernel brings them nowhere: it lacks nft_tproxy or nft_socket, or could not load them (`modprobe -a nft_tproxy nft_socket` says why)".to_owned()
+        };
         (!seen).then(|| self.other_refused.clone().unwrap_or_else(unknown))
     }
 

@@ -241,7 +241,7 @@ async fn the_echo_of_a_connection_that_is_over_is_no_lost_connection() {
 async fn a_slot_says_whether_other_ports_are_seen() {
     let alone = Harness::vacant().await;
     let why = why_unseen(&alone).await.expect("its sockets are those of this machine");
-    assert!(why.contains("nft_tproxy"), "{why}");
+    assert!(why.contains("lacks nft_tproxy") && why.contains("modprobe -a nft_tproxy nft_socket"), "{why}");
     // As root of a namespace of its own only, which a jail is.
     for kinds in [&["--net"][..], &["--user", "--map-root-user", "--net"]] {
         let Some(mut sidecar) = start_in(kinds, env!("CARGO_BIN_EXE_redroom-sidecar")) else { continue };
