@@ -222,7 +222,7 @@ print(len(held), socket.gethostbyname("names.redroom.test"))
     let (sent, result) = flood(&redroom, RunOptions::new(), SILENCE, FEW).await?;
     let sent = sent?;
     assert_eq!(sent.final_text, "12000 192.0.2.20\n", "{}", sent.stderr);
-    assert!(result.hits.iter().any(|hit| hit.path == "/after"));
-    assert!(codes(&result).iter().all(|code| *code == "entries_dropped"), "{:?}", result.errors);
+    // The log keeps the newest, and which of two that end with the run is newer is chance: what was pushed out was counted.
+    assert_counted(&result, FEW);
     Ok(())
 }
