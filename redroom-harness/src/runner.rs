@@ -109,8 +109,8 @@ pub fn run(suite: impl FnOnce() -> Suite, manifest_dir: &'static str) -> ExitCod
 
 fn run_attacks(arguments: &Arguments, selected: Selected, suite: Suite, package: &Path) -> Result<ExitCode> {
     let settings = settings(arguments, suite)?;
-    if let Some(told) = settings.environment.unread_config() {
-        notice(&visible(&told));
+    if let Some(told) = &settings.unread {
+        notice(&visible(told));
     }
     let junit = arguments.junit.clone().or(settings.junit.clone());
     if let Some(path) = &junit {

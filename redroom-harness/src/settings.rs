@@ -54,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) client: Client,
     /// The profile of the file that lies over the rest of it.
     pub(crate) profile: Option<String>,
+    /// What is to be said of a settings file that was named and is not read.
+    pub(crate) unread: Option<String>,
 }
 
 /// Which backend was asked for.
@@ -132,6 +134,7 @@ impl Settings {
             },
             lease: suite.lease.map_or_else(|| Ok(Lease::default()), lease)?,
             junit: environment.junit.clone().or(file.junit.clone()),
+            unread: file.unread.clone(),
             ignored_without_backend: suite.ignored_without_backend,
             setup: suite.setup,
             client: Client::new(environment.proxies())?,

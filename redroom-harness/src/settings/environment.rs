@@ -104,17 +104,6 @@ impl Environment {
         self.require.iter().any(|required| required == backend)
     }
 
-    /// What is to be said of a settings file that was named and cannot be read: another counts in its place, or none.
-    pub(crate) fn unread_config(&self) -> Option<String> {
-        let path = self.config.as_ref()?;
-        let error = std::fs::File::open(path).err()?;
-        Some(format!(
-            "REDROOM_CONFIG names {}, which cannot be read ({error}): the settings are those of the crate's redroom.toml, if there \
-             is one; correct the path, or take the variable away",
-            path.display()
-        ))
-    }
-
     /// Which run this process is a part of, for reports that several processes write: whoever started it knows, else it is
     /// everything that the same parent process starts.
     pub(crate) fn run(&self) -> String {
@@ -233,20 +222,6 @@ mod tests {
         assert!(folder.is_absolute());
         assert!(folder.ends_with("redroom/session"), "{}", folder.display());
         assert!(folder.ancestors().any(|ancestor| ancestor.join("CACHEDIR.TAG").is_file()));
-    }
-
-    #[test]
-    fn a_settings_file_that_was_named_and_is_not_there_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("mine.toml");
-        let environment = Environment { config: Some(path.clone()), ..Environment::default() };
-        let told = environment.unread_config().unwrap();
-        assert!(
-            told.starts_with("REDROOM_CONFIG names ") && told.contains("mine.toml, which cannot be read (No such"),
-            "{told}"
-        );
-        std::fs::write(path, "").unwrap();
-        assert_eq!((environment.unread_config(), Environment::default().unread_config()), (None, None));
     }
 
     #[test]

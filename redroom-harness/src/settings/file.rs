@@ -39,6 +39,8 @@ pub(crate) struct ConfigFile {
     pub(super) catch_all: Option<bool>,
     pub(super) backend: Option<String>,
     pub(super) junit: Option<PathBuf>,
+    /// What is to be said of a file that was named and cannot be read: another counts in its place, or none.
+    pub(super) unread: Option<String>,
 }
 
 /// A service that model requests go to, as far as the file says it.
@@ -77,12 +79,22 @@ impl ConfigFile {
         let standing = [environment.manifest_dir.clone(), Some(PathBuf::from(".")), compiled_in.map(Path::to_owned)];
         let places = named.into_iter().chain(standing.into_iter().flatten().map(|folder| folder.join("redroom.toml")));
         let mut tried: Vec<String> = Vec::new();
+        let mut unread = None;
         for path in places {
             match read(&path) {
-                Ok(bytes) => return Self::parse(&path, &text(&path, bytes)?, profile),
+                Ok(bytes) => return Ok(ConfigFile { unread, ..Self::parse(&path, &text(&path, bytes)?, profile)? }),
                 Err(error) if error.kind() == io::ErrorKind::NotFound && environment.config.as_ref() != Some(&path) => {
                 }
-                Err(error) => tracing::warn!(path = %path.display(), %error, "a settings file cannot be read"),
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "a settings file cannot be read");
+                    if environment.config.as_ref() == Some(&path) {
+                        unread = Some(format!(
+                            "REDROOM_CONFIG names {}, which cannot be read ({error}): the settings are those of the crate's \
+                             redroom.toml, if there is one; correct the path, or take the variable away",
+                            path.display()
+                        ));
+                    }
+                }
             }
             let told = visible_line(&path.to_string_lossy()).into_owned();
             if !tried.contains(&told) {
@@ -90,7 +102,7 @@ impl ConfigFile {
             }
         }
         match profile {
-            None => Ok(ConfigFile::default()),
+            None => Ok(ConfigFile { unread, ..ConfigFile::default() }),
             Some(profile) => Err(profile.unknown(&format!("there is no settings file at {}", tried.join(" or ")))),
         }
     }
@@ -129,6 +141,7 @@ impl ConfigFile {
             model_proxy: table.table("model_proxy")?.map(|table| Proxy::read(table, path)).transpose()?,
             tool_call_check: table.table("tool_call_check")?.map(Check::read).transpose()?,
             junit: table.table("report")?.map(|table| junit(table, path)).transpose()?.flatten(),
+            unread: None,
         };
         table.end();
         Ok(layer)
@@ -148,6 +161,7 @@ impl ConfigFile {
             catch_all: self.catch_all.or(weaker.catch_all),
             backend: self.backend.or(weaker.backend),
             junit: self.junit.or(weaker.junit),
+            unread: None,
         }
     }
 

@@ -380,7 +380,24 @@ fn the_first_file_that_is_there_counts() {
         manifest_dir: Some(folder.path().to_owned()),
         ..Environment::default()
     };
-    assert_eq!(ConfigFile::find(&environment, None, None).unwrap().parallel, Some(9));
+    let found = ConfigFile::find(&environment, None, None).unwrap();
+    assert_eq!(found.parallel, Some(9));
+    let told = found.unread.unwrap();
+    assert!(told.starts_with("REDROOM_CONFIG names ") && told.contains("absent.toml, which cannot be read"), "{told}");
+    let environment = Environment { config: None, ..environment };
+    assert_eq!(ConfigFile::find(&environment, None, None).unwrap().unread, None);
+}
+
+#[test]
+fn what_is_named_and_is_no_file_is_told_and_never_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    for path in [fifo, folder.path().to_owned()] {
+        let environment = Environment { config: Some(path), ..Environment::default() };
+        let told = ConfigFile::find(&environment, Some(folder.path()), None).unwrap().unread.unwrap();
+        assert!(told.contains("which cannot be read (no file)"), "{told}");
+    }
 }
 
 #[test]
