@@ -111,9 +111,15 @@ fn variants(value: &[u8]) -> Vec<(Writing, Vec<u8>)> {
             wide(text).for_each(|form| add(&mut variants, form));
         }
     }
-    let turned = [(Writing::Reversed, reversed(value)), (Writing::Rot13, value.iter().map(rot13).collect())];
-    // What reads the same either way is the value itself.
-    turned.into_iter().filter(|(_, form)| !form.eq_ignore_ascii_case(value)).for_each(|form| add(&mut variants, form));
+    let own: Vec<_> = variants.iter().filter(|(writing, _)| *writing == Writing::Own).cloned().collect();
+    for (_, form) in own {
+        let turned = [(Writing::Reversed, reversed(&form)), (Writing::Rot13, form.iter().map(rot13).collect())];
+        // What reads the same either way is the value itself.
+        turned
+            .into_iter()
+            .filter(|(_, turned)| !turned.eq_ignore_ascii_case(&form))
+            .for_each(|it| add(&mut variants, it));
+    }
     variants
 }
 

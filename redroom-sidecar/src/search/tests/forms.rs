@@ -501,6 +501,12 @@ fn what_a_model_turns_by_itself_is_found() {
         assert_eq!(found(secret, STANDARD.encode(reversed)), [Base64]);
         assert_eq!(found(secret, hex(rot13.as_bytes())), [Hex]);
     }
+    for line_end in ["\n", "\r\n", " ", ""] {
+        let text = ["gjb", "yvarf bs vg"].join(line_end);
+        assert_eq!(found("two\nlines of it", &text), [Rot13], "{text:?}");
+        let text: String = ["two", "lines of it"].join(line_end).chars().rev().collect();
+        assert_eq!(found("two\nlines of it", &text), [Reversed], "{text:?}");
+    }
     assert_eq!(found("12345678", "12345678 87654321"), [Plain, Reversed], "digits have no other letter");
     assert_eq!(found("Level-leveL", "Level-leveL"), [Plain]);
     assert_eq!(found("level-leveL", "level-leveL"), [Plain]);
