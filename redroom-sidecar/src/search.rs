@@ -36,8 +36,8 @@
 //! | as character references of HTML and XML, in JSON too | found | `forms::character_references_are_transport` |
 //! | as hexadecimal digits, with any separator | found | `forms::hex_is_found_in_every_notation` |
 //! | in a dump with addresses (`xxd`, `hexdump -C`, `od -t x1`) | found | `forms::dumps_with_addresses_are_found_across_their_lines` |
-//! | as numbers, decimal or octal: lists, escapes, `od -b`, `od -t u1` | found | `forms::lists_of_numbers_are_found_in_decimal_and_octal` |
-//! | in a dump of words (`od`, `od -x`, `hexdump`) | found | `forms::dumps_of_numbers_and_words_are_found_across_their_lines` |
+//! | as numbers, decimal or octal: lists, escapes, `od -b`, `od -t u1` | found | `numbers::lists_of_numbers_are_found_in_decimal_and_octal` |
+//! | in a dump of words (`od`, `od -x`, `hexdump`) | found | `numbers::dumps_of_numbers_and_words_are_found_across_their_lines` |
 //! | reversed, in rot13 | found | `forms::what_a_model_turns_by_itself_is_found` |
 //! | in base64, either alphabet, at any offset, padded or not | found | `forms::base64_is_found_at_every_offset_in_either_alphabet` |
 //! | in base64 that is wrapped | found | `forms::base64_is_found_when_it_is_wrapped` |

@@ -2,6 +2,7 @@
 
 mod containers;
 mod forms;
+mod numbers;
 mod properties;
 mod speed;
 
