@@ -12,6 +12,7 @@ use redroom_sidecar::wire::{Protocol, Report, Transport};
 use redroom_sidecar::{Listeners, serve};
 use socket2::{Domain, Socket, Type};
 use tokio::process::Child;
+use tokio::task::AbortHandle;
 
 use crate::container::{get, harness, inside, start, start_in};
 use crate::harness::{Harness, SECRET, page};
@@ -41,6 +42,18 @@ async fn said_to(sidecar: &Child, address: &str, words: &'static str) -> std::io
         stream.read_to_string(&mut said).map(|_| said)
     })
     .await
+}
+
+/// A sidecar that serves a namespace from outside of it, as a jail's does.
+async fn served_from_outside(place: &Child) -> (Harness, AbortHandle) {
+    let sockets = inside(place, || {
+        make_every_address_local().unwrap();
+        Listeners::bind().unwrap().into_sockets()
+    })
+    .await;
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let serving = tokio::spawn(serve(Listeners::from_sockets(sockets).unwrap(), near));
+    (Harness::over(far), serving.abort_handle())
 }
 
 /// Sends each of these as a datagram.
@@ -256,14 +269,7 @@ async fn a_slot_says_whether_other_ports_are_seen() {
 #[tokio::test]
 async fn sockets_that_were_handed_over_hear_other_ports() {
     let Some(place) = start_in(&["--net"], "sleep 1000") else { return };
-    let sockets = inside(&place, || {
-        make_every_address_local().unwrap();
-        Listeners::bind().unwrap().into_sockets()
-    })
-    .await;
-    let (near, far) = tokio::io::duplex(64 * 1024);
-    let serving = tokio::spawn(serve(Listeners::from_sockets(sockets).unwrap(), near));
-    let harness = Harness::over(far);
+    let (harness, serving) = served_from_outside(&place).await;
     assert_eq!(why_unseen(&harness).await, None);
     harness.begin(1, harness.scenario(vec![])).await;
     said_to(&place, "1.2.3.4:4444", "hello").await.unwrap();

@@ -4,14 +4,12 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use redroom_sidecar::namespace::make_every_address_local;
 use redroom_sidecar::search::Why;
 use redroom_sidecar::wire::{Generation, Hit, Part, Report, Transport};
-use redroom_sidecar::{Listeners, serve};
 
-use super::{any, send};
+use super::{any, send, served_from_outside};
 use crate::container::{harness, inside, start, start_in};
-use crate::harness::{ENCRYPTED, Harness, SECRET};
+use crate::harness::{ENCRYPTED, SECRET};
 
 #[tokio::test]
 async fn datagrams_to_more_ports_than_can_be_followed_are_hits_all_the_same() {
@@ -61,14 +59,7 @@ async fn a_datagram_that_cannot_be_searched_is_told() {
 async fn datagrams_that_came_too_fast_to_be_read_are_told_as_lost() {
     // Served from outside of their namespace, as a jail's are: where nobody sees its tables.
     let Some(place) = start_in(&["--net"], "sleep 1000") else { return };
-    let sockets = inside(&place, || {
-        make_every_address_local().unwrap();
-        Listeners::bind().unwrap().into_sockets()
-    })
-    .await;
-    let (near, far) = tokio::io::duplex(64 * 1024);
-    let serving = tokio::spawn(serve(Listeners::from_sockets(sockets).unwrap(), near));
-    let harness = Harness::over(far);
+    let (harness, serving) = served_from_outside(&place).await;
     harness.ready().await;
     for (generation, (address, told_of)) in [(1, ("9.9.9.9:9", "other ports")), (2, ("9.9.9.9:53", "port 53"))] {
         harness.begin(generation, harness.scenario(vec![])).await;
